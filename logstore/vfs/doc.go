@@ -1,0 +1,2 @@
+// Package vfs is the border between the broker and disks.
+package vfs
