@@ -1,0 +1,108 @@
+package vfs
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncfsMinFiles is the number of files from which one syncfs is cheaper than an
+// fdatasync for each: with 4 appended files on ext4 it took 0.3–0.4 ms against
+// 1.2–1.5 ms, and a fifth of the CPU. Below that, syncfs may wait for bytes that
+// other programs wrote to the same file system.
+const syncfsMinFiles = 4
+
+// syncData is fdatasync: the bytes and the size, but not the time stamps.
+func syncData(f *os.File) error {
+	return control(f, "fdatasync", unix.Fdatasync)
+}
+
+// control runs a system call on f's descriptor, repeated when a signal interrupts it.
+// A Close meanwhile waits.
+func control(f *os.File, op string, call func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return &os.PathError{Op: op, Path: f.Name(), Err: err}
+	}
+	var callErr error
+	err = raw.Control(func(fd uintptr) {
+		for {
+			if callErr = call(int(fd)); callErr != unix.EINTR {
+				return
+			}
+		}
+	})
+	if err == nil {
+		err = callErr
+	}
+	if err != nil {
+		return &os.PathError{Op: op, Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// osSyncer keeps dir open: syncfs reports a write-back error once to each
+// descriptor that was open when it happened, and never to one opened later.
+type osSyncer struct {
+	dir    *os.File
+	syncfs bool
+}
+
+func openSyncer(dir string) (Syncer, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	good, err := syncfsReportsErrors(d)
+	if err != nil {
+		d.Close()
+		return nil, fmt.Errorf("examine the file system of %s: %w", dir, err)
+	}
+	return &osSyncer{dir: d, syncfs: good}, nil
+}
+
+func (s *osSyncer) SyncAll(files []File) error {
+	if !s.syncfs || len(files) < syncfsMinFiles {
+		return syncEach(files)
+	}
+	return control(s.dir, "syncfs", unix.Syncfs)
+}
+
+func (s *osSyncer) Close() error { return s.dir.Close() }
+
+// syncfsReportsErrors is true where syncfs is known to return write-back errors: the
+// kernel does since 5.8, and of its file systems only ext4 and xfs were examined. On
+// others (overlay, fuse, network) success would prove nothing.
+func syncfsReportsErrors(dir *os.File) (bool, error) {
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return false, err
+	}
+	if !kernelAtLeast(unix.ByteSliceToString(uts.Release[:]), 5, 8) {
+		return false, nil
+	}
+	var st unix.Statfs_t
+	if err := control(dir, "fstatfs", func(fd int) error { return unix.Fstatfs(fd, &st) }); err != nil {
+		return false, err
+	}
+	return st.Type == unix.EXT4_SUPER_MAGIC || st.Type == unix.XFS_SUPER_MAGIC, nil
+}
+
+// kernelAtLeast compares a release such as "6.18.44-fc"; one it can't read is old.
+func kernelAtLeast(release string, major, minor int) bool {
+	var a, b int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n != 2 {
+		return false
+	}
+	return a > major || a == major && b >= minor
+}

@@ -1,0 +1,30 @@
+//go:build !linux
+
+package vfs
+
+import (
+	"os"
+	"runtime"
+)
+
+// syncData is the strongest sync there is: os.File.Sync is F_FULLFSYNC on macOS.
+func syncData(f *os.File) error { return f.Sync() }
+
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // NTFS journals names itself, and a directory can't be flushed
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+type osSyncer struct{}
+
+func openSyncer(string) (Syncer, error) { return osSyncer{}, nil }
+
+func (osSyncer) SyncAll(files []File) error { return syncEach(files) }
+func (osSyncer) Close() error               { return nil }
