@@ -1,0 +1,56 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// CorruptionError says that bytes which a sync had reported durable are not what was
+// written, and where. The partition it belongs to must not lead, and its file is kept
+// (design decision D24). It is KAFKA_STORAGE_ERROR to clients.
+type CorruptionError struct {
+	File   string // path of the damaged or missing file or directory
+	Pos    int64  // first bad byte, -1 if the file is missing
+	Offset int64  // first record that is lost or in doubt, -1 if unknown
+	Err    error  // what was found there
+}
+
+func (e *CorruptionError) Error() string {
+	return fmt.Sprintf("corruption in %s at byte %d (offset %d): %v", e.File, e.Pos, e.Offset, e.Err)
+}
+
+// Unwrap gives the cause and the kind that clients see.
+func (e *CorruptionError) Unwrap() []error { return []error{e.Err, kafkaerr.KafkaStorageError} }
+
+// ForeignDirError refuses a directory that belongs to somebody else (decision D23):
+// another node, another cluster, or a Kafka broker with its own metadata log.
+type ForeignDirError struct {
+	File   string // file that says so
+	Key    string // property in it, "" for a file whose existence is the reason
+	Found  string
+	Wanted string
+}
+
+func (e *ForeignDirError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("%s belongs to an Apache Kafka broker: %s; take the directory over explicitly or choose another", e.File, e.Found)
+	}
+	return fmt.Sprintf("%s: %s is %q, but this broker has %q; the directory belongs to another broker", e.File, e.Key, e.Found, e.Wanted)
+}
+
+// ErrDirFull is returned by appends while the directory has less room than its
+// reserve. Nothing was written. It ends by itself when room comes back.
+var ErrDirFull = fmt.Errorf("log directory is full: %w", kafkaerr.KafkaStorageError)
+
+// ErrDirOffline is returned by everything in a directory whose disk failed. It does
+// not end before the process does, since no sync is ever retried.
+var ErrDirOffline = fmt.Errorf("log directory is offline: %w", kafkaerr.KafkaStorageError)
+
+// ErrClosed is returned by a log that was closed, deleted or set aside.
+var ErrClosed = fmt.Errorf("log is closed: %w", kafkaerr.NotLeaderOrFollower)
+
+// ErrUnexpectedOffset is returned by AppendAsFollower for records that do not continue
+// the log (Kafka's UnexpectedAppendOffsetException, OffsetsOutOfOrderException).
+var ErrUnexpectedOffset = errors.New("records do not continue the log")
