@@ -18,6 +18,7 @@ func Check(ok bool, format string, args ...any) {
 //
 //go:noinline
 func fail(format string, args []any) {
+	growStack()
 	panic("invariant violated: " + fmt.Sprintf(format, toHeap(args)...))
 }
 
@@ -26,14 +27,13 @@ func fail(format string, args []any) {
 // Whoever takes the result must not store it: see toHeap.
 //
 //go:nosplit
-//go:nocheckptr
 func hide(args []any) []any {
-	p := uintptr(unsafe.Pointer(&args))
-	return *(*[]any)(unsafe.Pointer(p ^ 0))
+	words := *(*[3]uintptr)(unsafe.Pointer(&args))
+	return *(*[]any)(unsafe.Pointer(&words))
 }
 
-// toHeap copies what the arguments point to. fmt keeps an argument in a heap object
-// while it formats, where a growing stack would not find the pointer to adjust it.
+// toHeap copies the arguments. fmt keeps an argument in a heap object while it formats,
+// where a moving stack would not find the pointer to adjust it.
 func toHeap(args []any) []any {
 	copies := make([]any, len(args))
 	for i, arg := range args {
@@ -45,4 +45,16 @@ func toHeap(args []any) []any {
 		copies[i] = c.Interface()
 	}
 	return copies
+}
+
+// growStack makes room before fmt runs, since toHeap cannot copy what a pointer
+// argument points to: the stack then need not move.
+//
+//go:noinline
+func growStack() (sum byte) {
+	var room [64 << 10]byte
+	for i := range room {
+		sum += room[i]
+	}
+	return sum
 }

@@ -12,7 +12,7 @@ type pair struct {
 
 func TestCheckPanicsWithItsMessageOnlyWhenBroken(t *testing.T) {
 	Check(true, "never shown %d", 1)
-	n := int64(len(t.Name())) * 1000
+	n := 1000 * int64(min(48, 100+len(t.Name())))
 	tests := []struct {
 		format string
 		args   []any
@@ -35,7 +35,7 @@ func TestCheckPanicsWithItsMessageOnlyWhenBroken(t *testing.T) {
 func TestCheckFormatsArgumentsOfAMovingStack(t *testing.T) {
 	done := make(chan any)
 	go func() { // a new goroutine has the smallest stack
-		n := int64(len(t.Name())) * 1000
+		n := 1000 * int64(min(48, 100+len(t.Name())))
 		done <- panicOf(func() { Check(n < 0, "%v %d", deep{n}, n) })
 	}()
 	if got, want := <-done, "invariant violated: 48000 48000"; got != want {
