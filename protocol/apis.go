@@ -1,0 +1,96 @@
+package protocol
+
+import "iter"
+
+// Listener is a set of kinds of listener (Kafka's ApiMessageType.ListenerType).
+type Listener uint8
+
+// The kinds of listener.
+const (
+	BrokerListener Listener = 1 << iota
+	ControllerListener
+)
+
+// The API keys that code outside the table has to name.
+const (
+	ProduceKey          int16 = 0
+	FetchKey            int16 = 1
+	SaslHandshakeKey    int16 = 17
+	ApiVersionsKey      int16 = 18
+	SaslAuthenticateKey int16 = 36
+)
+
+// neverFlexible stands in FlexibleFrom for an API without flexible versions.
+const neverFlexible int16 = 1<<15 - 1
+
+// API is one row of the table: an API key and the versions of it that are served, both
+// ends included.
+type API struct {
+	Key  int16
+	Name string // Kafka's name, as in its ApiKeys
+
+	MinVersion, MaxVersion int16
+	// AdvertisedMin is what ApiVersions says the minimum is: MinVersion, except for
+	// Produce on a broker listener. Old librdkafka turns compression and idempotence
+	// off unless it sees Produce 0, so Kafka says 0 and refuses 0 to 2 all the same
+	// (KAFKA-18659).
+	AdvertisedMin int16
+	// FlexibleFrom is the first version with request header 2 and response header 1
+	// (KIP-482).
+	FlexibleFrom int16
+	Listeners    Listener
+}
+
+// Serves reports whether version may be asked for on a listener of this kind.
+func (a API) Serves(version int16, kind Listener) bool {
+	return a.Listeners&kind != 0 && a.MinVersion <= version && version <= a.MaxVersion
+}
+
+// FlexibleRequest reports whether a request of version has header version 2, which ends
+// in tagged fields.
+func (a API) FlexibleRequest(version int16) bool { return version >= a.FlexibleFrom }
+
+// FlexibleResponse reports whether the answer to a request of version has header
+// version 1, which ends in tagged fields. The answer to ApiVersions never has, since a
+// client reads it before it knows what the broker speaks (KIP-511).
+func (a API) FlexibleResponse(version int16) bool {
+	return a.Key != ApiVersionsKey && a.FlexibleRequest(version)
+}
+
+// apis is in the order of the keys; Lookup depends on it.
+var apis = [...]API{
+	{0, "Produce", 3, 13, 0, 9, BrokerListener},
+	{1, "Fetch", 4, 18, 4, 12, BrokerListener | ControllerListener},
+	{2, "ListOffsets", 1, 11, 1, 6, BrokerListener},
+	{3, "Metadata", 0, 13, 0, 9, BrokerListener},
+	{18, "ApiVersions", 0, 5, 0, 3, BrokerListener | ControllerListener},
+	{19, "CreateTopics", 2, 7, 2, 5, BrokerListener | ControllerListener},
+	{20, "DeleteTopics", 1, 6, 1, 4, BrokerListener | ControllerListener},
+	{22, "InitProducerId", 0, 5, 0, 2, BrokerListener},
+	{23, "OffsetForLeaderEpoch", 2, 4, 2, 4, BrokerListener},
+	{60, "DescribeCluster", 0, 2, 0, 0, BrokerListener | ControllerListener},
+}
+
+// APIs returns the table, in the order of the keys. The caller owns the copy.
+func APIs() []API { return append([]API(nil), apis[:]...) }
+
+// Served iterates over the table in the order of the keys.
+func Served() iter.Seq[API] {
+	return func(yield func(API) bool) {
+		for _, api := range apis {
+			if !yield(api) {
+				return
+			}
+		}
+	}
+}
+
+// Lookup finds the row of key.
+func Lookup(key int16) (API, bool) {
+	for _, api := range &apis {
+		if api.Key >= key {
+			return api, api.Key == key
+		}
+	}
+	return API{}, false
+}
