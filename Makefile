@@ -1,0 +1,86 @@
+# Klamm. `make` lists the targets.
+SHELL := /bin/bash
+GO    ?= go
+BIN   := bin/klamm
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/klamm-mq/klamm/broker.Version=$(VERSION)
+
+# The race detector needs a C compiler; without one the same tests run without it.
+RACE := $(shell command -v cc >/dev/null 2>&1 && echo -race)
+
+# Sizes of the longer proofs; each prints its seed.
+SEEDS ?= 5000
+TIME  ?= 30s
+KILLS ?= 100
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/klamm, one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/klamm
+
+.PHONY: run
+run: build ## run a broker on 127.0.0.1:9092 with its data in ./klamm-data
+	./$(BIN) start
+
+.PHONY: test
+test: ## every test that needs only Go, in a few minutes
+	$(GO) test $(RACE) -timeout 10m ./...
+	cd compat-tests && $(GO) test -timeout 10m ./...
+
+.PHONY: test-slow
+test-slow: ## the tests of `test` with their long settings, and those behind the slow tag
+	$(GO) test $(RACE) -tags 'slow invariants' -timeout 60m ./...
+
+.PHONY: check
+check: fmt-check lint arch vet-darwin build-arm64 generate-check test ## everything that must be green before a commit
+
+.PHONY: lint
+lint: ## golangci-lint, pinned in tools/go.mod
+	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## format every Go file
+	$(GO) tool -modfile=tools/go.mod gofumpt -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
+
+.PHONY: fmt-check
+fmt-check:
+	@out=$$($(GO) tool -modfile=tools/go.mod gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); \
+	if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
+
+.PHONY: arch
+arch: ## who may import whom, and which package lacks its page
+	$(GO) test ./internal/archtest
+
+.PHONY: vet-darwin
+vet-darwin:
+	GOOS=darwin $(GO) vet ./...
+
+.PHONY: build-arm64
+build-arm64:
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/klamm
+
+.PHONY: generate
+generate: ## make the generated code again (needs protoc)
+	$(GO) generate ./...
+
+.PHONY: generate-check
+generate-check:
+	@if command -v protoc >/dev/null 2>&1; then $(GO) generate ./... && git diff --exit-code -- '*.pb.go'; \
+	else echo "protoc not found: generated code is not compared here"; fi
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for TIME (30s)
+	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$pkg/*_test.go | sed 's/^func //'); do \
+	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(TIME) $$pkg || exit 1; \
+	  done; done
+
+.PHONY: clean
+clean: ## remove what the build made
+	rm -rf bin

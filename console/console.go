@@ -1,0 +1,80 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Options say what to show.
+type Options struct {
+	Metrics prometheus.Gatherer
+	// Ready returns nil when the broker accepts requests, else what it waits for.
+	Ready  func() error
+	Logger *slog.Logger
+}
+
+// Limits of an HTTP request: nothing here is large or slow.
+const (
+	readTimeout    = 5 * time.Second
+	writeTimeout   = 30 * time.Second
+	maxHeaderBytes = 16 << 10
+	maxScrapes     = 4 // collected at one time; more get 503
+)
+
+// Server answers HTTP requests until Shutdown.
+type Server struct {
+	http http.Server
+	done chan struct{}
+}
+
+// Handler is the pages.
+func Handler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "live") })
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
+		if err := o.Ready(); err != nil {
+			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	return mux
+}
+
+// Start serves on l until Shutdown.
+func Start(l net.Listener, o Options) *Server {
+	s := &Server{
+		http: http.Server{
+			Handler:     Handler(o),
+			ReadTimeout: readTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeaderBytes,
+			ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		},
+		done: make(chan struct{}),
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			o.Logger.Error("admin listener stopped", "err", err)
+		}
+	}()
+	return s
+}
+
+// Shutdown lets requests under way finish until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	<-s.done
+	return err
+}

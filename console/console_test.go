@@ -1,0 +1,55 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func get(t *testing.T, h http.Handler, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, http.NoBody))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Code, string(body)
+}
+
+func TestPages(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "klamm_test_total", Help: "A counter."})
+	registry.MustRegister(counter)
+	counter.Inc()
+	waiting := errors.New("opening logs, 3 of 7")
+	reason := waiting
+	h := Handler(Options{Metrics: registry, Ready: func() error { return reason }, Logger: slog.New(slog.DiscardHandler)})
+
+	if code, body := get(t, h, "/live"); code != 200 || body != "live\n" {
+		t.Errorf("/live: %d %q", code, body)
+	}
+	if code, body := get(t, h, "/ready"); code != 503 || !strings.Contains(body, waiting.Error()) {
+		t.Errorf("/ready while waiting: %d %q", code, body)
+	}
+	reason = nil
+	if code, body := get(t, h, "/ready"); code != 200 || body != "ready\n" {
+		t.Errorf("/ready: %d %q", code, body)
+	}
+	if code, body := get(t, h, "/metrics"); code != 200 || !strings.Contains(body, "klamm_test_total 1") {
+		t.Errorf("/metrics: %d %q", code, body)
+	}
+	if code, _ := get(t, h, "/else"); code != 404 {
+		t.Errorf("/else: %d", code)
+	}
+}
