@@ -33,11 +33,11 @@ func control(f *os.File, op string, call func(fd int) error) error {
 			}
 		}
 	})
-	if err == nil {
-		err = callErr
-	}
 	if err != nil {
-		return &os.PathError{Op: op, Path: f.Name(), Err: err}
+		callErr = os.ErrClosed // the only reason for Control to fail
+	}
+	if callErr != nil {
+		return &os.PathError{Op: op, Path: f.Name(), Err: callErr}
 	}
 	return nil
 }
