@@ -69,7 +69,13 @@ func (v View) LastOffset() int64 { return v.BaseOffset() + int64(v.LastOffsetDel
 func (v View) NextOffset() int64 { return v.LastOffset() + 1 }
 
 // LastSequence is the sequence number of the last record; it wraps from 2^31-1 to 0.
-func (v View) LastSequence() int32 { return IncrementSequence(v.BaseSequence(), v.LastOffsetDelta()) }
+// It is -1 if the batch has no sequence numbers.
+func (v View) LastSequence() int32 {
+	if v.BaseSequence() < 0 {
+		return -1
+	}
+	return IncrementSequence(v.BaseSequence(), v.LastOffsetDelta())
+}
 
 func (v View) IsLogAppendTime() bool  { return v.Attributes()&logAppendTimeBit != 0 }
 func (v View) IsTransactional() bool  { return v.Attributes()&transactionalBit != 0 }

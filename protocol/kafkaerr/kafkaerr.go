@@ -114,4 +114,5 @@ var (
 	BrokerIDNotRegistered              = kerr.BrokerIDNotRegistered
 	InvalidTransactionTimeout          = kerr.InvalidTransactionTimeout
 	InvalidProducerIDMapping           = kerr.InvalidProducerIDMapping
+	TransactionCoordinatorFenced       = kerr.TransactionCoordinatorFenced
 )

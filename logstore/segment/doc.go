@@ -1,0 +1,2 @@
+// Package segment is one piece of a partition's log.
+package segment
