@@ -1,6 +1,8 @@
 package metadata
 
 import (
+	"fmt"
+
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
@@ -8,6 +10,40 @@ import (
 type Position struct {
 	Index uint64
 	Term  uint64
+}
+
+// Durability is what acks=all promises: see docs/architecture.md, "What an ack means".
+type Durability int8
+
+// Values of Durability, with the numbers of the bootstrap record.
+const (
+	DurabilityUnset      Durability = 0
+	DurabilityFsync      Durability = 1 // every in-sync replica has flushed
+	DurabilityReplicated Durability = 2 // every in-sync replica has written
+)
+
+// String is the value of the topic key durability.
+func (d Durability) String() string {
+	switch d {
+	case DurabilityFsync:
+		return "fsync"
+	case DurabilityReplicated:
+		return "replicated"
+	default:
+		return "unset"
+	}
+}
+
+// ParseDurability reads the value of the topic key durability.
+func ParseDurability(s string) (Durability, error) {
+	switch s {
+	case "fsync":
+		return DurabilityFsync, nil
+	case "replicated":
+		return DurabilityReplicated, nil
+	default:
+		return DurabilityUnset, fmt.Errorf("durability %q: want fsync or replicated", s)
+	}
 }
 
 // NoLeader is the leader of a partition that has none.
@@ -34,6 +70,12 @@ type Endpoint struct {
 	SecurityProtocol int16 // 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL
 }
 
+// FeatureLevel is the finalized level of one feature.
+type FeatureLevel struct {
+	Name  string
+	Level int16
+}
+
 // Feature is a range of levels of one feature that a broker supports.
 type Feature struct {
 	Name     string
@@ -45,6 +87,14 @@ type Topic struct {
 	Name       string
 	ID         uuid.UUID
 	Partitions []*Partition
+}
+
+// Partition finds a partition, nil if there is none with that number or t is nil.
+func (t *Topic) Partition(index int32) *Partition {
+	if t == nil || index < 0 || int(index) >= len(t.Partitions) {
+		return nil
+	}
+	return t.Partitions[index]
 }
 
 // RecoveryState tells whether the leader must recover from an unclean election.

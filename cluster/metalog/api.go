@@ -1,0 +1,164 @@
+package metalog
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// Term is a Raft term: the number of a leadership.
+type Term = uint64
+
+// MaxEntryBytes bounds one entry of the log (D25). A larger decision is split by its
+// author into entries that are each valid alone, or bracketed with
+// metadata.BeginTransactionRecord and EndTransactionRecord.
+const MaxEntryBytes = 1 << 20
+
+// Errors that Propose and Barrier wrap, beside kafkaerr.NotController: that one means that
+// the entry was dropped, or that nobody knows; then nothing may be proposed until a
+// Barrier has passed and whatever was computed from pending records is computed anew.
+var (
+	// ErrFull: the disk has no room for metadata; nothing was written. Leadership stays
+	// and the next proposal may succeed.
+	ErrFull = kafkaerr.New(kafkaerr.KafkaStorageError, "no room on the disk of the metadata log")
+	// ErrTooLarge: the entry would be larger than MaxEntryBytes; nothing was written.
+	ErrTooLarge = fmt.Errorf("metadata entry larger than %d bytes", MaxEntryBytes)
+	// ErrClosed: the log was closed.
+	ErrClosed = kafkaerr.New(kafkaerr.NotController, "metadata log is closed")
+)
+
+// Stores says where Raft keeps its log, terms and votes.
+type Stores int
+
+// Values of Stores.
+const (
+	BadgerStores Stores = iota // Badger in Options.Dir, on the operating system's files
+	FileStores                 // plain files in Options.Dir on Options.FS
+)
+
+// StreamLayer carries Raft between nodes: connections that the listener recognised by
+// their preface (D16), and dialled ones that have sent it.
+type StreamLayer = raft.StreamLayer
+
+// Voter is one member of the quorum.
+type Voter struct {
+	NodeID      int32
+	DirectoryID uuid.UUID
+	Address     string // as the StreamLayer dials it
+}
+
+// Publisher is told of every new image, on one goroutine, in the order of
+// Options.Publishers. A publisher that is slow sees several changes in one delta.
+type Publisher interface {
+	Name() string
+	// OnMetadataUpdate is given the change since the last call, from Empty at first.
+	// An unchanged image at a higher position is published, too.
+	OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image)
+}
+
+// Options configure a Log. NodeID, DirectoryID and Dir are required.
+type Options struct {
+	NodeID      int32
+	DirectoryID uuid.UUID // with NodeID the identity as a voter (D19)
+	ClusterID   string    // refuse the log of another cluster; "": not known yet
+
+	Dir    string // directory of the metadata log; created
+	FS     vfs.FS // for snapshots, ballast and FileStores; nil: vfs.OS()
+	Stores Stores
+
+	// Stream is nil for a node that nobody else talks to.
+	Stream StreamLayer
+	// Address is this node's address as other voters dial it; "": Stream.Addr().
+	Address string
+
+	// BootstrapSelf makes an empty log a cluster of this node alone (D8: no quorum key
+	// is set). Else an empty log waits for BootstrapVoters, or to be added by a leader.
+	BootstrapSelf bool
+	// Bootstrap gives the first records of a new cluster. The first leader proposes them
+	// within its first Barrier. They begin with a metadata.BootstrapRecord.
+	Bootstrap []metadata.Record
+
+	Timing Timing // zero: TimingForOne with BootstrapSelf, else TimingForQuorum
+
+	// Publishers see images from the moment on when this node's metadata is known to be
+	// no older than what the cluster had when the process started: see StartPublishing.
+	Publishers []Publisher
+
+	// Reserve is the free space that metadata wants to keep; zero: DefaultReserve. Space
+	// reads it; nil: FS.Space of Dir.
+	Reserve Reserve
+	Space   func() (vfs.Space, error)
+
+	// Fatal is called at most once, on a goroutine of its own, when this node can take no
+	// further part: a store failed, not even a vote finds room, or a newer release wrote
+	// the log. The process should end with the error. Until Close the log answers errors.
+	Fatal func(error)
+
+	Logger     *slog.Logger          // nil: discard
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// Timing is Raft's sense of time (D18).
+type Timing struct {
+	HeartbeatTimeout time.Duration // a follower waits so long for the leader, up to twice
+	ElectionTimeout  time.Duration // a candidate waits so long for votes, up to twice
+	LeaderLease      time.Duration // a leader without quorum steps down after it
+	CommitTimeout    time.Duration // followers learn of a commit within it, up to twice
+	EnqueueTimeout   time.Duration // a proposal waits so long for Raft to take it
+}
+
+// TimingForQuorum notices the loss of a leader and elects another in 200–300 ms.
+func TimingForQuorum() Timing {
+	return Timing{
+		HeartbeatTimeout: 150 * time.Millisecond,
+		ElectionTimeout:  150 * time.Millisecond,
+		LeaderLease:      100 * time.Millisecond,
+		CommitTimeout:    10 * time.Millisecond,
+		EnqueueTimeout:   10 * time.Second,
+	}
+}
+
+// TimingForOne is for the only voter: it elects itself at once whatever the timeouts, and
+// long ones cost no CPU when idle.
+func TimingForOne() Timing {
+	return Timing{
+		HeartbeatTimeout: time.Second,
+		ElectionTimeout:  time.Second,
+		LeaderLease:      time.Second,
+		CommitTimeout:    50 * time.Millisecond,
+		EnqueueTimeout:   10 * time.Second,
+	}
+}
+
+// Reserve is the free space, in bytes, at which metadata changes its behaviour (§6,
+// "Metadata on a full disk"): KeepFree > Floor.
+type Reserve struct {
+	// KeepFree: with less free, the ballast file is removed first; if that is not enough,
+	// proposals are refused and followers store no entries.
+	KeepFree uint64
+	// Floor: with less free, terms and votes are not written either, and the node ends.
+	Floor uint64
+	// Ballast is the size of the ballast file, really written; it is written again when
+	// twice KeepFree (and the ballast itself) is free.
+	Ballast uint64
+}
+
+// DefaultReserve fits the stores' sizes: the ballast covers two memtables and two
+// value-log files of Badger.
+func DefaultReserve() Reserve {
+	return Reserve{KeepFree: 16 << 20, Floor: 4 << 20, Ballast: 16 << 20}
+}
+
+// Leadership tells who this node is: the leader of a term, or not the leader.
+type Leadership struct {
+	Leader bool
+	Term   Term // of the leadership; the current one, as far as known, if not Leader
+}
