@@ -1,0 +1,293 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+const (
+	// streamWindow is the buffer that a stream starts with. Records that fit are read
+	// in place; larger ones grow it (read whole) or are passed over piece by piece.
+	streamWindow = 32 << 10
+	// maxKeptBuffer is the largest buffer that goes back to a pool.
+	maxKeptBuffer = 1 << 20
+)
+
+var (
+	errTooManyBytes = errors.New("decoded size passes the limit")
+	errRecordSize   = errors.New("record passes the limit")
+)
+
+// stream is the decoded payload of one compressed batch, seen through a window.
+//
+//	decoded   ░░░░░░░░░░░░░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓┈┈┈┈┈┈┈┈  not decoded yet
+//	                        ↑ pos             ↑ end
+type stream struct {
+	codecs   *Codecs
+	codec    Codec
+	dec      decoder
+	buf      []byte
+	pos, end int
+	total    int64 // bytes decoded
+	err      error // why nothing follows buf[:end]; io.EOF at the end
+}
+
+// open starts decoding payload. A failure stands in the stream and is met by the first
+// read.
+func (c *Codecs) open(codec Codec, payload []byte) *stream {
+	s, ok := c.streams.Get().(*stream)
+	if !ok {
+		s = &stream{codecs: c, buf: make([]byte, streamWindow)}
+	}
+	s.codec, s.pos, s.end, s.total, s.err = codec, 0, 0, 0, nil
+	s.dec, s.err = c.decoder(codec)
+	if s.err == nil {
+		s.err = s.dec.Reset(payload)
+	}
+	return s
+}
+
+// close gives decoder and window back.
+func (s *stream) close() {
+	if s.dec != nil {
+		_ = s.dec.Reset(nil) // letting go can't fail
+		s.codecs.decoders[s.codec].Put(s.dec)
+		s.dec = nil
+	}
+	if cap(s.buf) > maxKeptBuffer {
+		s.buf = make([]byte, streamWindow)
+	}
+	s.codecs.streams.Put(s)
+}
+
+// peek returns at least n decoded bytes without taking them, fewer only if the stream
+// ends before.
+func (s *stream) peek(n int) []byte {
+	for s.end-s.pos < n && s.err == nil {
+		s.fill(n)
+	}
+	return s.buf[s.pos:s.end]
+}
+
+func (s *stream) advance(n int) { s.pos += n }
+
+// fill decodes more, making room for n bytes. The window grows with the bytes that have
+// come, never on a length's word alone.
+func (s *stream) fill(n int) {
+	if s.pos > 0 {
+		s.end = copy(s.buf, s.buf[s.pos:s.end])
+		s.pos = 0
+	}
+	if s.end == len(s.buf) {
+		s.grow(n)
+	}
+	if s.err != nil {
+		return
+	}
+	m, err := s.dec.Read(s.buf[s.end:])
+	s.end += m
+	s.total += int64(m)
+	s.err = err
+	if s.total > s.codecs.maxBatchBytes {
+		s.limit(errTooManyBytes)
+	}
+}
+
+func (s *stream) grow(n int) {
+	if n > s.codecs.maxRecordBytes {
+		s.limit(errRecordSize)
+		return
+	}
+	bigger := make([]byte, min(2*len(s.buf), max(n, streamWindow)))
+	copy(bigger, s.buf[:s.end])
+	s.buf = bigger
+}
+
+func (s *stream) limit(err error) {
+	s.codecs.limitHits.Inc()
+	s.err = err
+}
+
+// skip passes over n bytes; false if the stream ends before.
+func (s *stream) skip(n int) bool {
+	for n > s.end-s.pos {
+		n -= s.end - s.pos
+		s.pos = s.end
+		if len(s.peek(1)) == 0 {
+			return false
+		}
+	}
+	s.pos += n
+	return true
+}
+
+// atEnd reports whether nothing is left, which must be asked for: a checksum behind the
+// data may prove damage.
+func (s *stream) atEnd() bool { return len(s.peek(1)) == 0 && s.err == io.EOF }
+
+// failure is why a record could not be had from here: the compression's fault, if that
+// ended the stream, else the record's, which reached beyond the end.
+func (s *stream) failure() error {
+	switch s.err {
+	case nil, io.EOF:
+		return invalidRecord("the batch ends within it")
+	case errTooManyBytes, errRecordSize:
+		return fmt.Errorf("%v batch of %d bytes so far: %w: %w", s.codec, s.total, s.err, kafkaerr.MessageTooLarge)
+	default:
+		return fmt.Errorf("undo %v compression: %v: %w", s.codec, s.err, kafkaerr.UnknownServerError)
+	}
+}
+
+// record reads the record at the head of the stream. With whole, or if it fits into
+// the window anyway, key, value and headers are there; else they are passed over.
+func (s *stream) record(f *frame, r *Record, whole bool) error {
+	size, n := varint(s.peek(maxVarintLen))
+	switch {
+	case n == 0:
+		return s.failure()
+	case n < 0 || size < 0:
+		return invalidRecord("its length is too long or negative")
+	}
+	total := n + int(size)
+	if !whole && total > len(s.buf) {
+		return s.passOver(f, r, n, size)
+	}
+	data := s.peek(total)
+	if len(data) < total {
+		return s.failure()
+	}
+	if _, err := f.parse(data[:total], r); err != nil {
+		return err
+	}
+	s.advance(total)
+	return nil
+}
+
+// passOver reads what is small of a large record and skips the rest.
+func (s *stream) passOver(f *frame, r *Record, n int, size int32) error {
+	s.advance(n)
+	p := passer{s: s, left: int64(size)}
+	*r = Record{Size: int32(n) + size, Attributes: p.byte()}
+	delta := p.varlong()
+	r.OffsetDelta = p.varint()
+	f.place(r, delta)
+	r.HasKey, _ = p.bytes()
+	r.HasValue, _ = p.bytes()
+	for range p.headerCount() {
+		if hasKey, ok := p.bytes(); !hasKey || !ok {
+			p.fail()
+			break
+		}
+		if _, ok := p.bytes(); !ok {
+			break
+		}
+	}
+	if p.ended {
+		return s.failure()
+	}
+	if p.bad || p.left != 0 {
+		return invalidRecord("its %d bytes are not one record", size)
+	}
+	return nil
+}
+
+// passer is cursor's counterpart over a stream: left bytes of one record's body.
+type passer struct {
+	s     *stream
+	left  int64
+	bad   bool
+	ended bool // the stream ended within the record
+}
+
+func (p *passer) fail() { p.bad, p.left = true, 0 }
+
+// head looks at the next bytes of the body, at most n.
+func (p *passer) head(n int) []byte {
+	b := p.s.peek(int(min(int64(n), p.left)))
+	return b[:min(int64(len(b)), p.left, int64(n))]
+}
+
+func (p *passer) take(n int) {
+	p.s.advance(n)
+	p.left -= int64(n)
+}
+
+// short notes a field that could not be had: cut by the stream or by the record's size.
+func (p *passer) short(n int) {
+	if p.left > int64(n) && !p.bad {
+		p.ended = true
+	}
+	p.fail()
+}
+
+func (p *passer) byte() int8 {
+	b := p.head(1)
+	if len(b) == 0 {
+		p.short(0)
+		return 0
+	}
+	v := int8(b[0])
+	p.take(1)
+	return v
+}
+
+func (p *passer) varint() int32 {
+	b := p.head(maxVarintLen)
+	v, n := varint(b)
+	if n <= 0 {
+		p.notANumber(b, n)
+		return 0
+	}
+	p.take(n)
+	return v
+}
+
+func (p *passer) varlong() int64 {
+	b := p.head(maxVarlongLen)
+	v, n := varlong(b)
+	if n <= 0 {
+		p.notANumber(b, n)
+		return 0
+	}
+	p.take(n)
+	return v
+}
+
+func (p *passer) notANumber(b []byte, n int) {
+	if n == 0 {
+		p.short(len(b))
+		return
+	}
+	p.fail()
+}
+
+// bytes passes over a length and as many bytes; present is false for null.
+func (p *passer) bytes() (present, ok bool) {
+	n := p.varint()
+	if p.bad || n < 0 {
+		return false, !p.bad
+	}
+	if int64(n) > p.left {
+		p.fail()
+		return false, false
+	}
+	if !p.s.skip(int(n)) {
+		p.ended = true
+		p.fail()
+		return false, false
+	}
+	p.left -= int64(n)
+	return true, true
+}
+
+func (p *passer) headerCount() int32 {
+	n := p.varint()
+	if n < 0 || int64(n) > p.left {
+		p.fail()
+		return 0
+	}
+	return n
+}
