@@ -127,6 +127,7 @@ func (d *decoder) record(m *pb.Record) Record {
 			Epoch:                k.BrokerChange.GetEpoch(),
 			Fenced:               k.BrokerChange.Fenced,
 			InControlledShutdown: k.BrokerChange.InControlledShutdown,
+			LogDirs:              d.optionalUUIDs(k.BrokerChange.LogDirs),
 		}
 	case *pb.Record_BumpLeaderEpochs:
 		return BumpLeaderEpochsRecord{BrokerID: k.BumpLeaderEpochs.GetBrokerId()}
@@ -187,7 +188,7 @@ func (d *decoder) broker(m *pb.RegisterBroker) Broker {
 	}
 	for _, l := range m.GetListeners() {
 		b.Listeners = append(b.Listeners, Endpoint{
-			Name: l.GetName(), Host: l.GetHost(), Port: l.GetPort(), SecurityProtocol: d.int16(l.GetSecurityProtocol()),
+			Name: l.GetName(), Host: l.GetHost(), Port: l.GetPort(), SecurityProtocol: d.int16(l.GetSecurityProtocol()), Unadvertised: l.GetUnadvertised(),
 		})
 	}
 	for _, f := range m.GetFeatures() {
@@ -226,9 +227,7 @@ func (d *decoder) change(m *pb.PartitionChange) PartitionChangeRecord {
 		ELR:              listFromProto(m.Elr),
 		LastKnownELR:     listFromProto(m.LastKnownElr),
 		Leader:           m.Leader,
-	}
-	if m.Directories != nil {
-		r.Directories = append([]uuid.UUID{}, d.uuids(m.Directories.GetValues())...)
+		Directories:      d.optionalUUIDs(m.Directories),
 	}
 	if m.RecoveryState != nil {
 		r.RecoveryState = Ptr(d.recoveryState(*m.RecoveryState))
@@ -242,6 +241,14 @@ func listFromProto(m *pb.Int32List) []int32 {
 		return nil
 	}
 	return append([]int32{}, m.GetValues()...)
+}
+
+// optionalUUIDs keeps "not given" (nil) and "empty" apart.
+func (d *decoder) optionalUUIDs(m *pb.BytesList) []uuid.UUID {
+	if m == nil {
+		return nil
+	}
+	return append([]uuid.UUID{}, d.uuids(m.GetValues())...)
 }
 
 func (d *decoder) uuid(b []byte) uuid.UUID {

@@ -70,6 +70,7 @@ func toProto(r Record, level int16) (*pb.Record, error) {
 	case BrokerChangeRecord:
 		m.Kind = &pb.Record_BrokerChange{BrokerChange: &pb.BrokerChange{
 			Id: r.ID, Epoch: r.Epoch, Fenced: r.Fenced, InControlledShutdown: r.InControlledShutdown,
+			LogDirs: bytesListToProto(r.LogDirs),
 		}}
 	case BumpLeaderEpochsRecord:
 		m.Kind = &pb.Record_BumpLeaderEpochs{BumpLeaderEpochs: &pb.BumpLeaderEpochs{BrokerId: r.BrokerID}}
@@ -125,7 +126,7 @@ func brokerToProto(b *Broker) *pb.RegisterBroker {
 	}
 	for _, l := range b.Listeners {
 		m.Listeners = append(m.Listeners, &pb.Endpoint{
-			Name: l.Name, Host: l.Host, Port: l.Port, SecurityProtocol: int32(l.SecurityProtocol),
+			Name: l.Name, Host: l.Host, Port: l.Port, SecurityProtocol: int32(l.SecurityProtocol), Unadvertised: l.Unadvertised,
 		})
 	}
 	for _, f := range b.Features {
@@ -165,9 +166,7 @@ func changeToProto(r PartitionChangeRecord) *pb.PartitionChange {
 		Elr:              listToProto(r.ELR),
 		LastKnownElr:     listToProto(r.LastKnownELR),
 		Leader:           r.Leader,
-	}
-	if r.Directories != nil {
-		m.Directories = &pb.BytesList{Values: uuidsToProto(r.Directories)}
+		Directories:      bytesListToProto(r.Directories),
 	}
 	if r.RecoveryState != nil {
 		m.RecoveryState = Ptr(int32(*r.RecoveryState))
@@ -180,6 +179,13 @@ func listToProto(ids []int32) *pb.Int32List {
 		return nil
 	}
 	return &pb.Int32List{Values: ids}
+}
+
+func bytesListToProto(ids []uuid.UUID) *pb.BytesList {
+	if ids == nil {
+		return nil
+	}
+	return &pb.BytesList{Values: uuidsToProto(ids)}
 }
 
 func uuidsToProto(ids []uuid.UUID) [][]byte {

@@ -68,6 +68,9 @@ type Endpoint struct {
 	Host             string
 	Port             int32
 	SecurityProtocol int16 // 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL
+	// Unadvertised says that Host is a guess: the listener is a wildcard and has no
+	// advertised address (D22).
+	Unadvertised bool
 }
 
 // FeatureLevel is the finalized level of one feature.

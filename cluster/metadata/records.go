@@ -23,8 +23,8 @@ type FeatureLevelRecord struct {
 	FeatureLevel
 }
 
-// RegisterBrokerRecord registers a broker, or a new incarnation of it: the epoch must be
-// higher than that of the registration it replaces.
+// RegisterBrokerRecord registers a broker, amends its registration, or registers a new
+// incarnation of it: that one's epoch must be higher than the one it replaces.
 type RegisterBrokerRecord struct {
 	Broker
 }
@@ -35,12 +35,14 @@ type UnregisterBrokerRecord struct {
 	Epoch int64
 }
 
-// BrokerChangeRecord fences or unfences a registered broker, or notes that it shuts down.
+// BrokerChangeRecord fences or unfences a registered broker, or notes that it shuts down
+// or that log directories failed.
 type BrokerChangeRecord struct {
 	ID                   int32
 	Epoch                int64
-	Fenced               *bool // nil: unchanged
-	InControlledShutdown *bool // nil: unchanged
+	Fenced               *bool       // nil: unchanged
+	InControlledShutdown *bool       // nil: unchanged
+	LogDirs              []uuid.UUID // those still online; nil: unchanged
 }
 
 // BumpLeaderEpochsRecord raises the leader epoch and the partition epoch of every

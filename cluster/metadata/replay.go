@@ -183,7 +183,9 @@ func (d *Delta) registerBroker(r RegisterBrokerRecord) error {
 	if r.ID < 0 || r.Epoch < 0 {
 		return invalid("broker %d epoch %d", r.ID, r.Epoch)
 	}
-	if old, ok := d.draft.brokers.get(int32Key(r.ID)); ok && old.Epoch >= r.Epoch {
+	old, ok := d.draft.brokers.get(int32Key(r.ID))
+	amended := ok && old.IncarnationID == r.IncarnationID && old.Epoch == r.Epoch
+	if ok && !amended && old.Epoch >= r.Epoch {
 		return invalid("broker %d has epoch %d, not below %d", r.ID, old.Epoch, r.Epoch)
 	}
 	d.setBroker(&r.Broker)
@@ -207,6 +209,7 @@ func (d *Delta) changeBroker(r BrokerChangeRecord) error {
 	b := *old
 	set(&b.Fenced, r.Fenced)
 	set(&b.InControlledShutdown, r.InControlledShutdown)
+	setList(&b.LogDirs, r.LogDirs)
 	d.setBroker(&b)
 	return nil
 }

@@ -717,8 +717,10 @@ type Endpoint struct {
 	Host             string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	Port             int32                  `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
 	SecurityProtocol int32                  `protobuf:"varint,4,opt,name=security_protocol,json=securityProtocol,proto3" json:"security_protocol,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The host is a guess: the listener is a wildcard and has no advertised address.
+	Unadvertised  bool `protobuf:"varint,5,opt,name=unadvertised,proto3" json:"unadvertised,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -777,6 +779,13 @@ func (x *Endpoint) GetSecurityProtocol() int32 {
 		return x.SecurityProtocol
 	}
 	return 0
+}
+
+func (x *Endpoint) GetUnadvertised() bool {
+	if x != nil {
+		return x.Unadvertised
+	}
+	return false
 }
 
 type SupportedFeature struct {
@@ -1005,8 +1014,10 @@ type BrokerChange struct {
 	Epoch                int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Fenced               *bool                  `protobuf:"varint,3,opt,name=fenced,proto3,oneof" json:"fenced,omitempty"`
 	InControlledShutdown *bool                  `protobuf:"varint,4,opt,name=in_controlled_shutdown,json=inControlledShutdown,proto3,oneof" json:"in_controlled_shutdown,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The directories that are still online.
+	LogDirs       *BytesList `protobuf:"bytes,5,opt,name=log_dirs,json=logDirs,proto3" json:"log_dirs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BrokerChange) Reset() {
@@ -1065,6 +1076,13 @@ func (x *BrokerChange) GetInControlledShutdown() bool {
 		return *x.InControlledShutdown
 	}
 	return false
+}
+
+func (x *BrokerChange) GetLogDirs() *BytesList {
+	if x != nil {
+		return x.LogDirs
+	}
+	return nil
 }
 
 type BumpLeaderEpochs struct {
@@ -1863,12 +1881,13 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\afor_one\x18\x04 \x01(\bR\x06forOne\"8\n" +
 	"\fFeatureLevel\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05level\x18\x02 \x01(\x05R\x05level\"s\n" +
+	"\x05level\x18\x02 \x01(\x05R\x05level\"\x97\x01\n" +
 	"\bEndpoint\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
 	"\x04port\x18\x03 \x01(\x05R\x04port\x12+\n" +
-	"\x11security_protocol\x18\x04 \x01(\x05R\x10securityProtocol\"`\n" +
+	"\x11security_protocol\x18\x04 \x01(\x05R\x10securityProtocol\x12\"\n" +
+	"\funadvertised\x18\x05 \x01(\bR\funadvertised\"`\n" +
 	"\x10SupportedFeature\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tmin_level\x18\x02 \x01(\x05R\bminLevel\x12\x1b\n" +
@@ -1886,12 +1905,13 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\x05_rack\"8\n" +
 	"\x10UnregisterBroker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xb2\x01\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xeb\x01\n" +
 	"\fBrokerChange\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1b\n" +
 	"\x06fenced\x18\x03 \x01(\bH\x00R\x06fenced\x88\x01\x01\x129\n" +
-	"\x16in_controlled_shutdown\x18\x04 \x01(\bH\x01R\x14inControlledShutdown\x88\x01\x01B\t\n" +
+	"\x16in_controlled_shutdown\x18\x04 \x01(\bH\x01R\x14inControlledShutdown\x88\x01\x01\x127\n" +
+	"\blog_dirs\x18\x05 \x01(\v2\x1c.klamm.metadata.v1.BytesListR\alogDirsB\t\n" +
 	"\a_fencedB\x19\n" +
 	"\x17_in_controlled_shutdown\"/\n" +
 	"\x10BumpLeaderEpochs\x12\x1b\n" +
@@ -2018,18 +2038,19 @@ var file_cluster_metadata_metadatapb_metadata_proto_depIdxs = []int32{
 	6,  // 18: klamm.metadata.v1.Bootstrap.features:type_name -> klamm.metadata.v1.FeatureLevel
 	7,  // 19: klamm.metadata.v1.RegisterBroker.listeners:type_name -> klamm.metadata.v1.Endpoint
 	8,  // 20: klamm.metadata.v1.RegisterBroker.features:type_name -> klamm.metadata.v1.SupportedFeature
-	16, // 21: klamm.metadata.v1.PartitionChange.replicas:type_name -> klamm.metadata.v1.Int32List
-	17, // 22: klamm.metadata.v1.PartitionChange.directories:type_name -> klamm.metadata.v1.BytesList
-	16, // 23: klamm.metadata.v1.PartitionChange.isr:type_name -> klamm.metadata.v1.Int32List
-	16, // 24: klamm.metadata.v1.PartitionChange.adding_replicas:type_name -> klamm.metadata.v1.Int32List
-	16, // 25: klamm.metadata.v1.PartitionChange.removing_replicas:type_name -> klamm.metadata.v1.Int32List
-	16, // 26: klamm.metadata.v1.PartitionChange.elr:type_name -> klamm.metadata.v1.Int32List
-	16, // 27: klamm.metadata.v1.PartitionChange.last_known_elr:type_name -> klamm.metadata.v1.Int32List
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	17, // 21: klamm.metadata.v1.BrokerChange.log_dirs:type_name -> klamm.metadata.v1.BytesList
+	16, // 22: klamm.metadata.v1.PartitionChange.replicas:type_name -> klamm.metadata.v1.Int32List
+	17, // 23: klamm.metadata.v1.PartitionChange.directories:type_name -> klamm.metadata.v1.BytesList
+	16, // 24: klamm.metadata.v1.PartitionChange.isr:type_name -> klamm.metadata.v1.Int32List
+	16, // 25: klamm.metadata.v1.PartitionChange.adding_replicas:type_name -> klamm.metadata.v1.Int32List
+	16, // 26: klamm.metadata.v1.PartitionChange.removing_replicas:type_name -> klamm.metadata.v1.Int32List
+	16, // 27: klamm.metadata.v1.PartitionChange.elr:type_name -> klamm.metadata.v1.Int32List
+	16, // 28: klamm.metadata.v1.PartitionChange.last_known_elr:type_name -> klamm.metadata.v1.Int32List
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_cluster_metadata_metadatapb_metadata_proto_init() }
