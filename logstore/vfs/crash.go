@@ -93,7 +93,8 @@ type SyncPoint struct {
 // meanwhile is not part of it), kill the process or cut the power. An error returned
 // before the sync makes it fail as a real disk does: the dirty pages are dropped and
 // marked clean, so that they read well until the power fails and a repeated sync
-// succeeds without writing them.
+// succeeds without writing them. An error returned after the sync is answered although
+// the bytes are safe.
 func (c *CrashFS) OnSync(fn func(SyncPoint) error) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
