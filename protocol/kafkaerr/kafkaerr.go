@@ -98,6 +98,8 @@ var (
 	UnsupportedCompressionType         = kerr.UnsupportedCompressionType
 	StaleBrokerEpoch                   = kerr.StaleBrokerEpoch
 	OffsetNotAvailable                 = kerr.OffsetNotAvailable
+	OperationNotAttempted              = kerr.OperationNotAttempted
+	InvalidUpdateVersion               = kerr.InvalidUpdateVersion
 	InvalidRecord                      = kerr.InvalidRecord
 	ThrottlingQuotaExceeded            = kerr.ThrottlingQuotaExceeded
 	UnknownTopicID                     = kerr.UnknownTopicID
