@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// budget bounds the memory of frames in flight: queued.max.request.bytes.
+type budget struct {
+	sem      *semaphore.Weighted
+	used     atomic.Int64
+	waits    atomic.Int64  // reservations that had to wait
+	patience time.Duration // of who holds a part already
+}
+
+// newBudget makes one of n bytes.
+func newBudget(n int64, patience time.Duration) *budget {
+	return &budget{sem: semaphore.NewWeighted(n), patience: patience}
+}
+
+// acquire waits for n bytes. Who holds a part of its frame already waits only for the
+// budget's patience: two half frames that wait for each other's memory must not do so
+// for ever.
+func (b *budget) acquire(ctx context.Context, n int64, holdsPart bool) error {
+	if !b.sem.TryAcquire(n) {
+		b.waits.Add(1)
+		if err := b.wait(ctx, n, holdsPart); err != nil {
+			return err
+		}
+	}
+	b.used.Add(n)
+	return nil
+}
+
+func (b *budget) wait(ctx context.Context, n int64, holdsPart bool) error {
+	if !holdsPart {
+		return b.sem.Acquire(ctx, n)
+	}
+	bounded, cancel := context.WithTimeout(ctx, b.patience)
+	defer cancel()
+	err := b.sem.Acquire(bounded, n)
+	if err != nil && ctx.Err() == nil {
+		return errMemory
+	}
+	return err
+}
+
+func (b *budget) release(n int64) {
+	b.used.Add(-n)
+	b.sem.Release(n)
+}
+
+// slots bounds the requests that are being worked on: queued.max.requests.
+type slots struct {
+	sem   *semaphore.Weighted
+	used  atomic.Int64
+	waits atomic.Int64
+}
+
+func newSlots(n int64) *slots { return &slots{sem: semaphore.NewWeighted(n)} }
+
+func (s *slots) acquire(ctx context.Context) error {
+	if !s.sem.TryAcquire(1) {
+		s.waits.Add(1)
+		if err := s.sem.Acquire(ctx, 1); err != nil {
+			return err
+		}
+	}
+	s.used.Add(1)
+	return nil
+}
+
+func (s *slots) release() {
+	s.used.Add(-1)
+	s.sem.Release(1)
+}

@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics shows each limit being reached. What is touched per request is a plain atomic,
+// read when the metrics are collected.
+type metrics struct {
+	requests  atomic.Int64 // since the start
+	inFlight  atomic.Int64 // without an answer yet
+	bytesSent atomic.Int64
+	accepted  *prometheus.CounterVec
+	closed    *prometheus.CounterVec
+	blocked   *prometheus.CounterVec
+}
+
+func (m *metrics) started() {
+	m.requests.Add(1)
+	m.inFlight.Add(1)
+}
+
+func (m *metrics) ended()     { m.inFlight.Add(-1) }
+func (m *metrics) sent(n int) { m.bytesSent.Add(int64(n)) }
+
+// newMetrics registers the server's metrics, if there is a registry to do so.
+func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		accepted: counters("connections_accepted_total", "Connections accepted.", "listener"),
+		closed:   counters("connections_closed_total", "Connections ended, by reason.", "reason"),
+		blocked:  counters("accept_waits_total", "Connections that waited for max.connections or the creation rate.", "listener"),
+	}
+	if reg == nil {
+		return m
+	}
+	reg.MustRegister(
+		m.accepted, m.closed, m.blocked,
+		gauge("connections", "Connections open.", func() float64 { return float64(s.numConns()) }),
+		gauge("requests_in_flight", "Requests without an answer yet.", func() float64 { return float64(m.inFlight.Load()) }),
+		gauge("requests_working", "Requests counted against queued.max.requests.", func() float64 { return float64(s.slots.used.Load() + s.brokerSlots.used.Load()) }),
+		gauge("frame_memory_bytes", "Memory of frames counted against queued.max.request.bytes.", func() float64 { return float64(s.budget.used.Load() + s.brokerBudget.used.Load()) }),
+		gauge("free_buffer_bytes", "Large buffers kept for reuse.", func() float64 { return float64(s.buffers.FreeBytes()) }),
+		counter("requests_total", "Requests handed to handlers.", func() float64 { return float64(m.requests.Load()) }),
+		counter("sent_bytes_total", "Bytes of answers sent.", func() float64 { return float64(m.bytesSent.Load()) }),
+		counter("request_waits_total", "Requests that waited because of queued.max.requests.", func() float64 { return float64(s.slots.waits.Load() + s.brokerSlots.waits.Load()) }),
+		counter("frame_memory_waits_total", "Frames that waited because of queued.max.request.bytes.", func() float64 { return float64(s.budget.waits.Load() + s.brokerBudget.waits.Load()) }),
+	)
+	return m
+}
+
+const (
+	namespace = "klamm"
+	subsystem = "network"
+)
+
+func counters(name, help, label string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, []string{label})
+}
+
+func gauge(name, help string, fn func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, fn)
+}
+
+func counter(name, help string, fn func() float64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, fn)
+}

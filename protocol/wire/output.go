@@ -1,0 +1,207 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/klamm-mq/klamm/internal/invariant"
+)
+
+const (
+	// stageSize is the buffer in which small runs are gathered for one write.
+	stageSize = 64 << 10
+	// pieceSize is what is written at most before progress is noted (Limits.WriteStall).
+	pieceSize = 256 << 10
+	// sendfileMin is the length from which a region is sent by the kernel: below, one
+	// read into the stage and one write are cheaper.
+	sendfileMin = 16 << 10
+	// maxUnflushed bounds the answers that wait for a flush.
+	maxUnflushed = 64 << 10
+)
+
+// errRegionShort says that a region ended before its length: the frame's size is sent
+// already, so only closing the connection tells the client.
+var errRegionShort = errors.New("region is shorter than promised")
+
+// output gathers answers and writes them. It is used by one goroutine at a time.
+type output struct {
+	conn  net.Conn
+	raw   syscall.RawConn // for sendfile; nil where it does not work
+	pool  *Buffers
+	watch *watch
+	sent  func(bytes int)
+
+	queue []sealed
+	bytes int // in queue
+
+	stage *buffer // while flushing
+	used  int
+}
+
+// sealed is a response whose frame begins at start of its buffer.
+type sealed struct {
+	resp  *Response
+	start int
+}
+
+// add takes an answer over, to be sent by the next flush.
+func (o *output) add(r *Request, resp *Response) error {
+	start := resp.seal(r.CorrelationID, r.api.FlexibleResponse(r.Version))
+	o.queue = append(o.queue, sealed{resp, start})
+	o.bytes += resp.used - start + resp.regionN
+	if o.bytes >= maxUnflushed {
+		return o.flush()
+	}
+	return nil
+}
+
+// flush writes everything that was added and releases it.
+func (o *output) flush() error {
+	if len(o.queue) == 0 {
+		return nil
+	}
+	o.watch.write.set(o.watch.now())
+	err := o.writeQueue()
+	o.watch.write.clear()
+	o.sent(o.bytes)
+	o.drop()
+	return err
+}
+
+// drop releases what was added.
+func (o *output) drop() {
+	for i := range o.queue {
+		o.queue[i].resp.Release()
+		o.queue[i].resp = nil
+	}
+	o.queue, o.bytes = o.queue[:0], 0
+	if cap(o.queue) > 64 {
+		o.queue = nil
+	}
+}
+
+func (o *output) writeQueue() error {
+	if one := o.queue[0]; len(o.queue) == 1 && len(one.resp.regions) == 0 {
+		return o.write(one.resp.buf.b[one.start:one.resp.used])
+	}
+	o.stage = o.pool.get(stageSize)
+	defer o.dropStage()
+	for _, s := range o.queue {
+		if err := o.writeResponse(s); err != nil {
+			return err
+		}
+	}
+	return o.flushStage(false)
+}
+
+func (o *output) dropStage() {
+	o.pool.put(o.stage)
+	o.stage, o.used = nil, 0
+}
+
+func (o *output) writeResponse(s sealed) error {
+	from := s.start
+	for _, placed := range s.resp.regions {
+		if err := o.writeBytes(s.resp.buf.b[from:placed.at]); err != nil {
+			return err
+		}
+		if err := o.writeRegion(placed.region); err != nil {
+			return err
+		}
+		from = placed.at
+	}
+	return o.writeBytes(s.resp.buf.b[from:s.resp.used])
+}
+
+// writeBytes stages a run of bytes, or writes it if it is larger than the stage.
+func (o *output) writeBytes(p []byte) error {
+	if o.used+len(p) > stageSize {
+		if err := o.flushStage(false); err != nil {
+			return err
+		}
+	}
+	if len(p) > stageSize {
+		return o.write(p)
+	}
+	o.used += copy(o.stage.b[o.used:], p)
+	return nil
+}
+
+func (o *output) writeRegion(r Region) error {
+	if o.raw != nil && r.Len() >= sendfileMin {
+		if file, pos := r.File(); file != nil {
+			return o.sendRegion(file, pos, r.Len())
+		}
+	}
+	return o.copyRegion(r)
+}
+
+// sendRegion has the kernel send a piece of a file. What was staged, the frame's header
+// above all, goes out with the file's first bytes and not as a segment of its own.
+func (o *output) sendRegion(file *os.File, pos int64, n int) error {
+	if err := o.flushStage(true); err != nil {
+		return err
+	}
+	if err := sendFile(o, file, pos, n); err != nil {
+		return fmt.Errorf("send %d bytes of %s at %d: %w", n, file.Name(), pos, err)
+	}
+	return nil
+}
+
+// copyRegion reads a region through the stage.
+func (o *output) copyRegion(r Region) error {
+	for off := 0; off < r.Len(); {
+		if o.used == stageSize {
+			if err := o.flushStage(false); err != nil {
+				return err
+			}
+		}
+		room := o.stage.b[o.used:min(stageSize, o.used+r.Len()-off)]
+		n, err := r.ReadAt(room, int64(off))
+		invariant.Check(0 <= n && n <= len(room), "region read %d of %d bytes", n, len(room))
+		o.used += n
+		off += n
+		if n < len(room) {
+			return shortRegion(err)
+		}
+	}
+	return nil
+}
+
+func shortRegion(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return errRegionShort
+	}
+	return fmt.Errorf("read region: %w", err)
+}
+
+// flushStage writes what is staged; more says that a file's bytes follow at once.
+func (o *output) flushStage(more bool) error {
+	p := o.stage.b[:o.used]
+	o.used = 0
+	if len(p) == 0 {
+		return nil
+	}
+	if more {
+		return writeMore(o, p)
+	}
+	return o.write(p)
+}
+
+// write writes p in pieces, so that the sweeper sees progress.
+func (o *output) write(p []byte) error {
+	for {
+		piece := p[:min(len(p), pieceSize)]
+		if _, err := o.conn.Write(piece); err != nil {
+			return err
+		}
+		if p = p[len(piece):]; len(p) == 0 {
+			return nil
+		}
+		o.watch.write.set(o.watch.now())
+	}
+}
