@@ -31,7 +31,7 @@ run: build ## run a broker on 127.0.0.1:9092 with its data in ./klamm-data
 .PHONY: test
 test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m ./...
-	cd compat-tests && $(GO) test -timeout 10m ./...
+	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz
 
 .PHONY: test-slow
 test-slow: ## the tests of `test` with their long settings, and those behind the slow tag
@@ -80,6 +80,23 @@ fuzz: ## each fuzz target for TIME (30s)
 	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$pkg/*_test.go | sed 's/^func //'); do \
 	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(TIME) $$pkg || exit 1; \
 	  done; done
+
+.PHONY: crash
+crash: ## kill a broker with SIGKILL, KILLS times, under load of three client programs (needs kcat)
+	cd compat-tests && KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -v ./crash
+
+.PHONY: compat
+compat: ## every foreign client (needs kcat)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m ./franz ./kcat
+
+.PHONY: sim
+sim: ## simulated brokers with crashes and power cuts, SEEDS seeds of each tier
+	KLAMM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run Seeds ./broker/simtest/...
+
+.PHONY: bench
+bench: build ## print the figures that docs/performance.md quotes
+	cd compat-tests && $(GO) test -count=1 -timeout 30m -run '^$$' -bench . ./bench
+	$(GO) test -run '^$$' -bench . -benchmem ./protocol/... ./logstore/... ./cluster/...
 
 .PHONY: clean
 clean: ## remove what the build made

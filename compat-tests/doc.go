@@ -1,0 +1,9 @@
+// Package compat holds the tests that drive a real klamm process with real clients:
+// each client in a package of its own, so that what a run needs is chosen by naming
+// packages and never by a skipped test.
+//
+//	harness   builds the binary, starts, kills and stops processes
+//	franz     franz-go (only Go is needed)
+//	kcat      librdkafka's command line (kcat on PATH)
+//	crash     SIGKILL in a loop under load of three client programs (kcat on PATH)
+package compat

@@ -1,0 +1,196 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// readyTimeout is how long a start may take on a loaded machine.
+const readyTimeout = 60 * time.Second
+
+// Binary builds klamm once per test process and returns its path.
+var Binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "klamm-compat-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "klamm")
+	build := exec.Command("go", "build", "-o", bin, "./cmd/klamm")
+	build.Dir = moduleRoot()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build klamm: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+func moduleRoot() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// Broker is one klamm process after the other on the same data directory and port.
+type Broker struct {
+	t    testing.TB
+	bin  string
+	Dir  string
+	Addr string // of the client listener
+	args []string
+
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process is gone
+	stderr *tail
+}
+
+// New prepares a broker in a directory of the test's own. Settings are key=value pairs.
+func New(t testing.TB, settings ...string) *Broker {
+	t.Helper()
+	bin, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Broker{t: t, bin: bin, Dir: t.TempDir(), Addr: fmt.Sprintf("127.0.0.1:%d", FreePort(t))}
+	settings = append([]string{
+		"listeners=PLAINTEXT://" + b.Addr,
+		"log.dirs=" + filepath.Join(b.Dir, "data"),
+		"admin.listener=",
+	}, settings...)
+	b.args = []string{"start"}
+	for _, s := range settings {
+		b.args = append(b.args, "--set", s)
+	}
+	t.Cleanup(b.Kill)
+	return b
+}
+
+// Start prepares a broker and waits until it is ready.
+func Start(t testing.TB, settings ...string) *Broker {
+	t.Helper()
+	b := New(t, settings...)
+	b.Start()
+	return b
+}
+
+// FreePort finds a free port outside the range from which the system picks ports for
+// outgoing connections: there a client that polls could connect to itself.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		port := 20000 + rand.IntN(12000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port between 20000 and 32000")
+	return 0
+}
+
+// Start starts a process and waits for its ready line.
+func (b *Broker) Start() {
+	b.t.Helper()
+	if err := b.TryStart(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TryStart is Start with the failure as an error.
+func (b *Broker) TryStart() error {
+	b.cmd = exec.Command(b.bin, b.args...)
+	pipe, err := b.cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	ready := make(chan struct{})
+	b.stderr, b.exited = &tail{}, make(chan struct{})
+	if err := b.cmd.Start(); err != nil {
+		return err
+	}
+	exited := b.exited
+	go func() {
+		b.stderr.follow(bufio.NewScanner(pipe), ready)
+		_ = b.cmd.Wait()
+		close(exited)
+	}()
+	ctx, cancel := context.WithTimeout(b.t.Context(), readyTimeout)
+	defer cancel()
+	select {
+	case <-ready:
+		return nil
+	case <-exited:
+		return fmt.Errorf("klamm exited before it was ready:\n%s", b.stderr)
+	case <-ctx.Done():
+		b.Kill()
+		return fmt.Errorf("klamm was not ready after %s:\n%s", readyTimeout, b.stderr)
+	}
+}
+
+// Pid is the id of the running process.
+func (b *Broker) Pid() int { return b.cmd.Process.Pid }
+
+// Stderr is the end of what the process has said.
+func (b *Broker) Stderr() string { return b.stderr.String() }
+
+// Kill ends the process with SIGKILL.
+func (b *Broker) Kill() { b.signal(syscall.SIGKILL) }
+
+// Stop ends the process with SIGTERM and returns its exit code.
+func (b *Broker) Stop() int {
+	b.signal(syscall.SIGTERM)
+	return b.cmd.ProcessState.ExitCode()
+}
+
+func (b *Broker) signal(s syscall.Signal) {
+	if b.cmd == nil || b.cmd.Process == nil {
+		return
+	}
+	if err := b.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		b.t.Errorf("signal %s: %v", s, err)
+	}
+	<-b.exited
+}
+
+// tail keeps the last lines of a stream.
+type tail struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+const tailLines = 200
+
+func (t *tail) follow(in *bufio.Scanner, ready chan<- struct{}) {
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		line := in.Text()
+		t.mu.Lock()
+		t.lines = append(t.lines, line)
+		if len(t.lines) > tailLines {
+			t.lines = t.lines[1:]
+		}
+		t.mu.Unlock()
+		if ready != nil && strings.Contains(line, "klamm ready") {
+			close(ready)
+			ready = nil
+		}
+	}
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.Join(t.lines, "\n")
+}

@@ -1,0 +1,2 @@
+// Package kcat drives klamm with kcat, the command line of librdkafka.
+package kcat
