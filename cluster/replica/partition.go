@@ -1,0 +1,263 @@
+package replica
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/internal/invariant"
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/offset"
+)
+
+// Partition is this broker's replica of one partition: Kafka's cluster.Partition as a
+// core. It has no goroutine, clock or timer; methods take now, and return the Effects
+// that their caller carries out after they have returned.
+//
+// Methods are safe for concurrent use. Those that change the log or the replica's role
+// exclude each other and all others; reads share.
+type Partition struct {
+	opts PartitionOptions
+
+	mu sync.RWMutex
+
+	// gone is set once the replica is of no use: its topic deleted, its log damaged, its
+	// directory offline. Everything then fails with it.
+	gone error
+
+	config         TopicConfig
+	leader         Leader
+	partitionEpoch int32
+	isLeader       bool
+	// leadership counts how often this replica became leader after having been none. An
+	// append that waits remembers it: the log may have been truncated between two
+	// leaderships, and its offsets then belong to other records.
+	leadership uint64
+
+	// hw never falls. See highwatermark.go.
+	hw offset.HighWatermark
+
+	// Of a leader only.
+	epochStart int64 // log end when the leader epoch began
+	isr        isrState
+	followers  []follower // the other replicas of the assignment
+}
+
+// PartitionOptions describe a replica.
+type PartitionOptions struct {
+	ID       TopicIDPartition
+	Topic    string
+	BrokerID int32
+	Log      Log // nil with Failed
+	Config   TopicConfig
+	Brokers  Brokers
+	// ReplicaLagMax is replica.lag.time.max.ms: a follower that has not caught up for
+	// longer leaves the ISR.
+	ReplicaLagMax time.Duration
+	// Failed says that the log cannot be used.
+	Failed error
+}
+
+// TopicConfig is what a replica needs of its topic's configuration.
+type TopicConfig struct {
+	Log            logstore.Config
+	MinInSyncCount int // min.insync.replicas
+}
+
+// Log is what a Partition does with its *logstore.Log. Appends are serialised by the
+// Partition; reads and look-ups run beside them.
+type Log interface {
+	AppendAsLeader(logstore.AppendParams) (logstore.AppendInfo, error)
+	AssignEpoch(epoch int32, startOffset int64) error
+	UpdateConfig(logstore.Config)
+
+	Read(logstore.ReadParams) (logstore.ReadInfo, error)
+	LogStart() offset.LogStart
+	LogEnd() offset.LogEnd
+	Flushed() offset.Flushed
+	LastStable(offset.HighWatermark) offset.LastStable
+	CheckpointedHighWatermark() offset.HighWatermark
+	OffsetForTimestamp(ms int64) (logstore.TimestampOffset, bool, error)
+	OffsetOfMaxTimestamp() (logstore.TimestampOffset, bool, error)
+	EndOffsetForEpoch(epoch int32) (logstore.EpochEnd, bool)
+	EpochForOffset(o int64) (int32, bool)
+	AbortedTransactions(from, to int64) ([]logstore.AbortedTxn, error)
+}
+
+// Brokers is what a leader asks the metadata about the brokers of its followers.
+type Brokers interface {
+	// BrokerEpoch is the epoch of a broker's registration, -1 if it is fenced or unknown.
+	// eligible is false for one that must not join an ISR: fenced or shutting down.
+	BrokerEpoch(id int32) (epoch int64, eligible bool)
+}
+
+// Effects is what a change of a partition asks its driver to do when all locks are
+// released.
+type Effects struct {
+	FlushWanted bool // wake the committer of the log's directory
+	Wake        bool // produces and consumers' fetches that wait here may be done
+	WakeFetcher bool // followers' fetches that wait here may be done
+	// AlterPartition is a change of the ISR to propose to the controller; the answer goes
+	// to AlterPartitionDone.
+	AlterPartition *ISRChange
+}
+
+func (e *Effects) add(o Effects) {
+	e.FlushWanted = e.FlushWanted || o.FlushWanted
+	e.Wake = e.Wake || o.Wake
+	e.WakeFetcher = e.WakeFetcher || o.WakeFetcher
+	if o.AlterPartition != nil {
+		invariant.Check(e.AlterPartition == nil, "two ISR changes of one partition at once")
+		e.AlterPartition = o.AlterPartition
+	}
+}
+
+// roleChanged is for changes after which everything that waits must look again.
+var roleChanged = Effects{Wake: true, WakeFetcher: true}
+
+// NewPartition makes a replica that neither leads nor follows yet. Its high watermark is
+// what the last run checkpointed, within what the log holds.
+func NewPartition(o PartitionOptions) *Partition {
+	p := &Partition{opts: o, config: o.Config, leader: noLeader, partitionEpoch: -1, gone: o.Failed}
+	if o.Failed == nil {
+		start, end := int64(o.Log.LogStart()), int64(o.Log.LogEnd())
+		p.hw = offset.HighWatermark(min(max(int64(o.Log.CheckpointedHighWatermark()), start), end))
+	}
+	return p
+}
+
+// BecomeLeader makes the replica what metadata says: the leader, with that ISR. It is
+// also called while it leads already, when anything about the partition changes
+// (Partition.makeLeader).
+func (p *Partition) BecomeLeader(now time.Time, state *metadata.Partition) (Effects, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone != nil || state.PartitionEpoch < p.partitionEpoch {
+		return Effects{}, p.gone // an answer to AlterPartition was faster than metadata
+	}
+	newEpoch := state.LeaderEpoch > p.leader.Epoch
+	if newEpoch {
+		// The epoch is noted before the first record is written in it, and even if none
+		// ever is: followers whose last epoch lies between need an answer (KIP-101).
+		p.epochStart = int64(p.opts.Log.LogEnd())
+		if err := p.opts.Log.AssignEpoch(state.LeaderEpoch, p.epochStart); err != nil {
+			return Effects{}, fmt.Errorf("begin leader epoch %d of %s-%d: %w", state.LeaderEpoch, p.opts.Topic, p.opts.ID.Partition, err)
+		}
+	}
+	wasLeader := p.isLeader
+	p.setAssignment(state)
+	if newEpoch {
+		p.resetFollowers(now, !wasLeader)
+	}
+	if !wasLeader {
+		p.leadership++
+	}
+	p.isLeader = true
+	p.advanceHighWatermark(now)
+	return roleChanged, nil
+}
+
+// BecomeFollower makes the replica a follower, of the leader in state or of none.
+func (p *Partition) BecomeFollower(state *metadata.Partition) Effects {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone != nil || state.PartitionEpoch < p.partitionEpoch {
+		return Effects{}
+	}
+	p.isLeader = false
+	p.leader = Leader{ID: state.Leader, Epoch: state.LeaderEpoch}
+	p.partitionEpoch = state.PartitionEpoch
+	p.isr, p.followers = isrState{}, nil
+	return roleChanged
+}
+
+// setAssignment takes over the controller's view of a partition that is led here.
+func (p *Partition) setAssignment(state *metadata.Partition) {
+	old := p.followers
+	p.followers = make([]follower, 0, len(state.Replicas))
+	for _, id := range state.Replicas {
+		if id == p.opts.BrokerID {
+			continue
+		}
+		f := newFollower(id)
+		for i := range old {
+			if old[i].id == id {
+				f = old[i]
+			}
+		}
+		p.followers = append(p.followers, f)
+	}
+	p.isr = isrState{committed: state.ISR}
+	p.leader = Leader{ID: state.Leader, Epoch: state.LeaderEpoch}
+	p.partitionEpoch = state.PartitionEpoch
+}
+
+// UpdateConfig takes over changed topic configuration. A durability that asks for less,
+// or a smaller min.insync.replicas, may let the high watermark move.
+func (p *Partition) UpdateConfig(now time.Time, c TopicConfig) Effects {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone != nil {
+		return Effects{}
+	}
+	p.config = c
+	p.opts.Log.UpdateConfig(c.Log)
+	return p.advanceHighWatermark(now)
+}
+
+// Retire ends the replica: every request, waiting ones included, gets err from now on.
+// The first reason wins.
+func (p *Partition) Retire(err error) Effects {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone == nil {
+		p.gone = err
+		p.isLeader = false
+	}
+	return roleChanged
+}
+
+// ID names the partition; Topic is its topic's name.
+func (p *Partition) ID() TopicIDPartition { return p.opts.ID }
+
+// Topic is the name of the partition's topic.
+func (p *Partition) Topic() string { return p.opts.Topic }
+
+// Leader is the leader this replica knows, and whether it is this replica.
+func (p *Partition) Leader() (l Leader, isHere bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.leader, p.isLeader
+}
+
+// HighWatermark is the first offset not yet acknowledged by every in-sync replica.
+func (p *Partition) HighWatermark() offset.HighWatermark {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.hw
+}
+
+// requireLeader checks that the replica can do what only a leader may. Caller holds mu.
+func (p *Partition) requireLeader() error {
+	switch {
+	case p.gone != nil:
+		return p.gone
+	case !p.isLeader:
+		return kafkaerr.NotLeaderOrFollower
+	}
+	return nil
+}
+
+// checkEpoch compares a reader's leader epoch with this replica's (KIP-320). Caller
+// holds mu and has dealt with epochs that are not to be checked.
+func (p *Partition) checkEpoch(epoch int32) error {
+	switch {
+	case epoch < p.leader.Epoch:
+		return kafkaerr.FencedLeaderEpoch
+	case epoch > p.leader.Epoch:
+		return kafkaerr.UnknownLeaderEpoch
+	}
+	return nil
+}

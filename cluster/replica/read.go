@@ -1,0 +1,227 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// Reader is who reads, as far as a partition cares.
+type Reader struct {
+	ReplicaID   int32 // ConsumerReplicaID or the id of a follower
+	BrokerEpoch int64 // of the follower, -1: not checked
+	Isolation   Isolation
+	AnyReplica  bool // a consumer that a follower may answer
+	// Peek leaves what is known of the follower as it is.
+	Peek bool
+}
+
+func (r *Reader) isFollower() bool { return r.ReplicaID >= 0 }
+
+// ReadRecords reads for want, up to maxBytes; minOne lets the first batch be larger
+// (KIP-74). The result says at which offsets the partition was when it was read.
+//
+// The order of the checks is Kafka's, so that a request with two faults gets the error
+// that Kafka names: leader epoch, role, follower known, divergence, range
+// (Partition.fetchRecords, readRecords).
+func (p *Partition) ReadRecords(now time.Time, r *Reader, want *FetchPartition, maxBytes int, minOne bool) (FetchResult, Effects) {
+	at, err := p.admit(r, want)
+	if err != nil {
+		return p.readFailed(err), Effects{}
+	}
+	result, err := p.read(at, r, want, maxBytes, minOne)
+	if err != nil {
+		return p.readFailed(err), Effects{}
+	}
+	if !r.isFollower() || r.Peek || result.Diverging != nil {
+		return result, Effects{}
+	}
+	e, err := p.FollowerFetched(now, FollowerFetch{
+		ReplicaID: r.ReplicaID, BrokerEpoch: r.BrokerEpoch, Offset: want.FetchOffset,
+		LogStart: want.LogStartOffset, LeaderEnd: at.logEnd,
+	})
+	if err != nil {
+		result.release()
+		return p.readFailed(err), e
+	}
+	return result, e
+}
+
+// offsets are the ends of a partition at one moment. The log is read after it, without
+// the partition's lock: what is appended meanwhile is not in the answer, and a follower
+// that is told of logEnd and has it counts as caught up.
+type offsets struct {
+	logStart, lastStable, highWatermark, logEnd int64
+}
+
+// bound is where r must stop reading: a follower at the log end, unflushed and
+// unreplicated records included, since reading them is how they are replicated.
+func (o *offsets) bound(r *Reader) int64 {
+	switch {
+	case r.isFollower():
+		return o.logEnd
+	case r.Isolation == ReadCommitted:
+		return o.lastStable
+	}
+	return o.highWatermark
+}
+
+// admit checks that this replica may answer r, and takes the offsets.
+func (p *Partition) admit(r *Reader, want *FetchPartition) (offsets, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if err := p.checkReader(want.CurrentLeaderEpoch < 0, want.CurrentLeaderEpoch, r.isFollower() || !r.AnyReplica); err != nil {
+		return offsets{}, err
+	}
+	if r.isFollower() && p.follower(r.ReplicaID) == nil {
+		if want.CurrentLeaderEpoch >= 0 {
+			// The epoch is right but the replica is not in the assignment: ours may be
+			// behind, so the follower is to try again.
+			return offsets{}, kafkaerr.UnknownLeaderEpoch
+		}
+		return offsets{}, kafkaerr.NotLeaderOrFollower
+	}
+	return p.offsets(), nil
+}
+
+// checkReader is Partition.getLocalLog: the epoch is looked at before the role. Caller
+// holds mu.
+func (p *Partition) checkReader(anyEpoch bool, epoch int32, leaderOnly bool) error {
+	if p.gone != nil {
+		return p.gone
+	}
+	if !anyEpoch {
+		if err := p.checkEpoch(epoch); err != nil {
+			return err
+		}
+	}
+	if leaderOnly && !p.isLeader {
+		return kafkaerr.NotLeaderOrFollower
+	}
+	return nil
+}
+
+func (p *Partition) offsets() offsets {
+	return offsets{
+		logStart:      int64(p.opts.Log.LogStart()),
+		lastStable:    int64(p.opts.Log.LastStable(p.hw)),
+		highWatermark: int64(p.hw),
+		logEnd:        int64(p.opts.Log.LogEnd()),
+	}
+}
+
+// read is the part that needs no lock.
+func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes int, minOne bool) (FetchResult, error) {
+	result := FetchResult{
+		HighWatermark: at.highWatermark, LastStableOffset: at.lastStable, LogStartOffset: at.logStart,
+		CurrentLeader: noLeader,
+	}
+	if want.LastFetchedEpoch >= 0 {
+		diverging, err := p.divergence(at, want)
+		if err != nil || diverging != nil {
+			result.Diverging = diverging
+			return result, err
+		}
+	}
+	if want.FetchOffset < at.logStart || want.FetchOffset > at.logEnd {
+		return result, outOfRange(at, want)
+	}
+	bound := at.bound(r)
+	if want.FetchOffset < bound {
+		info, err := p.opts.Log.Read(logstore.ReadParams{Offset: want.FetchOffset, MaxBytes: maxBytes, UpTo: bound, MinOne: minOne})
+		if err != nil {
+			return result, fmt.Errorf("read %s-%d at %d: %w", p.opts.Topic, p.opts.ID.Partition, want.FetchOffset, err)
+		}
+		// A batch that was cut short is of no use to anybody, and a consumer would have
+		// to guess that it is incomplete.
+		if result.Records = info.Region; info.FirstIncomplete && info.Region != nil {
+			result.release()
+		}
+	}
+	return p.withAborted(result, r, want.FetchOffset, bound)
+}
+
+func outOfRange(at offsets, want *FetchPartition) error {
+	return fmt.Errorf("offset %d is not in %d to %d: %w", want.FetchOffset, at.logStart, at.logEnd, kafkaerr.OffsetOutOfRange)
+}
+
+// withAborted adds the aborted transactions among what was read, for those who skip them.
+func (p *Partition) withAborted(result FetchResult, r *Reader, from, to int64) (FetchResult, error) {
+	if r.Isolation != ReadCommitted || r.isFollower() {
+		return result, nil
+	}
+	result.AbortedTransactions = []AbortedTransaction{}
+	if result.Records == nil {
+		return result, nil
+	}
+	txns, err := p.opts.Log.AbortedTransactions(from, to)
+	if err != nil {
+		result.release()
+		return result, fmt.Errorf("aborted transactions of %s-%d from %d: %w", p.opts.Topic, p.opts.ID.Partition, from, err)
+	}
+	for _, t := range txns {
+		result.AbortedTransactions = append(result.AbortedTransactions, AbortedTransaction(t))
+	}
+	return result, nil
+}
+
+// divergence compares the epoch of the last record that the reader has with this log
+// (KIP-595's truncation on fetch): nil if the logs agree up to the fetch offset.
+func (p *Partition) divergence(at offsets, want *FetchPartition) (*EpochEndOffset, error) {
+	end, ok := p.opts.Log.EndOffsetForEpoch(want.LastFetchedEpoch)
+	if !ok {
+		return nil, fmt.Errorf("no end known for epoch %d: %w", want.LastFetchedEpoch, kafkaerr.OffsetOutOfRange)
+	}
+	if want.FetchOffset < at.logStart {
+		return nil, outOfRange(at, want) // diverging or not
+	}
+	if end.Epoch < want.LastFetchedEpoch || end.EndOffset < want.FetchOffset {
+		return &EpochEndOffset{Epoch: end.Epoch, EndOffset: end.EndOffset}, nil
+	}
+	return nil, nil
+}
+
+// readFailed is the answer about a partition that could not be read.
+func (p *Partition) readFailed(err error) FetchResult {
+	r := failedFetch(err)
+	switch kafkaerr.Code(err) {
+	case kafkaerr.NotLeaderOrFollower.Code, kafkaerr.FencedLeaderEpoch.Code:
+		r.CurrentLeader, _ = p.Leader()
+	}
+	return r
+}
+
+func failedFetch(err error) FetchResult {
+	return FetchResult{Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, CurrentLeader: noLeader}
+}
+
+func (r *FetchResult) release() {
+	if r.Records != nil {
+		r.Records.Release()
+		r.Records = nil
+	}
+}
+
+// size is the number of bytes of the records.
+func (r *FetchResult) size() int {
+	if r.Records == nil {
+		return 0
+	}
+	return r.Records.Len()
+}
+
+// OffsetForLeaderEpoch tells where an epoch ends in this log; only a leader does.
+func (p *Partition) OffsetForLeaderEpoch(currentLeaderEpoch, epoch int32) (EpochEndOffset, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if err := p.checkReader(currentLeaderEpoch == NoEpoch, currentLeaderEpoch, true); err != nil {
+		return EpochEndOffset{Epoch: -1, EndOffset: -1}, err
+	}
+	end, ok := p.opts.Log.EndOffsetForEpoch(epoch)
+	if !ok {
+		return EpochEndOffset{Epoch: -1, EndOffset: -1}, nil
+	}
+	return EpochEndOffset{Epoch: end.Epoch, EndOffset: end.EndOffset}, nil
+}
