@@ -1,0 +1,316 @@
+package raftstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"github.com/hashicorp/raft"
+)
+
+// MaxBadgerEntry bounds an entry: Badger refuses values larger than a value-log file.
+const MaxBadgerEntry = badgerValueLog - 64<<10
+
+// The sizes that decide what an idle store occupies: 9 MB of files, little memory. A value
+// above the threshold goes to the value log and then counts little in a transaction, whose
+// bound is 15 % of a memtable.
+const (
+	badgerMemTable  = 2 << 20
+	badgerValueLog  = 2 << 20
+	badgerThreshold = 64 << 10
+)
+
+// deleteBatch is how many entries one transaction deletes. Each delete is about 20 bytes
+// of a transaction's 300 KB.
+const deleteBatch = 1000
+
+// badgerStore is a Store in one Badger database. Keys: 'l' and the index, big-endian, for
+// entries; 's' and the name for term and vote.
+type badgerStore struct {
+	db     *badger.DB
+	bounds bounds
+	vote   pendingVote
+}
+
+// OpenBadger opens or creates a store in dir, which only it uses. Badger works on the
+// operating system's files and locks the directory.
+func OpenBadger(dir string, logger *slog.Logger) (Store, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open raft store: %w", err)
+	}
+	db, err := badger.Open(badgerOptions(dir, logger))
+	if err != nil {
+		return nil, fmt.Errorf("open raft store in %s: %w", dir, err)
+	}
+	s := &badgerStore{db: db}
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open raft store in %s: %w", dir, err), db.Close())
+	}
+	return s, nil
+}
+
+func badgerOptions(dir string, logger *slog.Logger) badger.Options {
+	return badger.DefaultOptions(dir).
+		WithSyncWrites(true).
+		WithMemTableSize(badgerMemTable).
+		WithNumMemtables(2).
+		WithValueThreshold(badgerThreshold).
+		WithValueLogFileSize(badgerValueLog).
+		WithVerifyValueChecksum(true).
+		WithCompression(options.None).
+		WithBlockCacheSize(0).
+		WithNumCompactors(2). // the least that Badger takes
+		WithNumGoroutines(1).
+		WithDetectConflicts(false). // writers are serialised by raft
+		WithMetricsEnabled(false).
+		WithLogger(badgerLogger{logger})
+}
+
+// recover finds the range of entries.
+func (s *badgerStore) recover() error {
+	var first, last uint64
+	err := s.db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{'l'}})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			index := binary.BigEndian.Uint64(it.Item().Key()[1:])
+			switch {
+			case first == 0:
+				first, last = index, index
+			case index == last+1:
+				last = index
+			default:
+				return fmt.Errorf("raft log entries %d to %d are missing", last+1, index-1)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if first > 0 {
+		s.bounds.appended(first, last)
+	}
+	return nil
+}
+
+// IsMonotonic tells raft that the log has no gaps.
+func (s *badgerStore) IsMonotonic() bool { return true }
+
+func (s *badgerStore) FirstIndex() (uint64, error) {
+	first, _ := s.bounds.get()
+	return first, nil
+}
+
+func (s *badgerStore) LastIndex() (uint64, error) {
+	_, last := s.bounds.get()
+	return last, nil
+}
+
+func (s *badgerStore) GetLog(index uint64, l *raft.Log) error {
+	value, err := s.get(entryKey(index))
+	if err != nil {
+		return fmt.Errorf("read raft log entry %d: %w", index, err)
+	}
+	if value == nil {
+		return raft.ErrLogNotFound
+	}
+	if err := parseLog(value, l); err != nil {
+		return fmt.Errorf("read raft log entry %d: %w", index, err)
+	}
+	return nil
+}
+
+func (s *badgerStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs writes entries in index order, in as many transactions as Badger's bound
+// asks for.
+func (s *badgerStore) StoreLogs(logs []*raft.Log) error {
+	_, last := s.bounds.get()
+	if err := checkAppend(last, logs); err != nil || len(logs) == 0 {
+		return err
+	}
+	first, end := logs[0].Index, logs[len(logs)-1].Index
+	if last >= first { // left by an append that failed and could not be taken back
+		if err := s.DeleteRange(first, last); err != nil {
+			return err
+		}
+	}
+	s.bounds.appended(first, end)
+	if err := s.storeLogs(logs); err != nil {
+		err = fmt.Errorf("store raft log entries %d to %d: %w", first, end, err)
+		return errors.Join(err, s.DeleteRange(first, end))
+	}
+	return nil
+}
+
+func (s *badgerStore) storeLogs(logs []*raft.Log) error {
+	txn := s.db.NewTransaction(true)
+	defer func() { txn.Discard() }()
+	for _, l := range logs {
+		value := appendLog(make([]byte, 0, entryHeaderSize+len(l.Data)+len(l.Extensions)), l)
+		err := txn.Set(entryKey(l.Index), value)
+		if errors.Is(err, badger.ErrTxnTooBig) {
+			if err := txn.Commit(); err != nil {
+				return err
+			}
+			txn = s.db.NewTransaction(true)
+			err = txn.Set(entryKey(l.Index), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return txn.Commit()
+}
+
+func (s *badgerStore) DeleteRange(lo, hi uint64) error {
+	lo, hi, ok, err := s.bounds.clip(lo, hi)
+	if err != nil || !ok {
+		return err
+	}
+	first, _ := s.bounds.get()
+	if lo == first {
+		err = s.deleteUp(lo, hi)
+	} else {
+		err = s.deleteDown(lo, hi)
+	}
+	if err != nil {
+		return fmt.Errorf("delete raft log entries %d to %d: %w", lo, hi, err)
+	}
+	s.bounds.deleted(lo, hi)
+	return nil
+}
+
+// deleteUp deletes a prefix, lowest first.
+func (s *badgerStore) deleteUp(lo, hi uint64) error {
+	for lo <= hi {
+		upTo := min(hi, lo+deleteBatch-1)
+		if err := s.deleteBatch(lo, upTo); err != nil {
+			return err
+		}
+		lo = upTo + 1
+	}
+	return nil
+}
+
+// deleteDown deletes a suffix, highest first.
+func (s *badgerStore) deleteDown(lo, hi uint64) error {
+	for hi >= lo && hi > 0 {
+		downTo := lo
+		if hi-lo >= deleteBatch {
+			downTo = hi - deleteBatch + 1
+		}
+		if err := s.deleteBatch(downTo, hi); err != nil {
+			return err
+		}
+		hi = downTo - 1
+	}
+	return nil
+}
+
+func (s *badgerStore) deleteBatch(lo, hi uint64) error {
+	return s.db.Update(func(txn *badger.Txn) error {
+		for index := lo; index <= hi; index++ {
+			if err := txn.Delete(entryKey(index)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *badgerStore) Set(key, value []byte) error {
+	pairs := s.vote.set(key, value)
+	if len(pairs) == 0 {
+		return nil
+	}
+	err := s.db.Update(func(txn *badger.Txn) error {
+		for k, v := range pairs {
+			if err := txn.Set(append([]byte{'s'}, k...), v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("store raft's %s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *badgerStore) Get(key []byte) ([]byte, error) {
+	value, err := s.get(append([]byte{'s'}, key...))
+	if err != nil {
+		return nil, fmt.Errorf("read raft's %s: %w", key, err)
+	}
+	return value, nil
+}
+
+func (s *badgerStore) SetUint64(key []byte, v uint64) error { return s.Set(key, uint64Value(v)) }
+
+func (s *badgerStore) GetUint64(key []byte) (uint64, error) {
+	value, err := s.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	return parseUint64(value)
+}
+
+// get is a copy of the value of key, nil if there is none.
+func (s *badgerStore) get(key []byte) ([]byte, error) {
+	var value []byte
+	err := s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(key)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		value, err = item.ValueCopy(nil)
+		return err
+	})
+	return value, err
+}
+
+// Compact rewrites value-log files of which at least half is deleted.
+func (s *badgerStore) Compact() error {
+	for {
+		switch err := s.db.RunValueLogGC(0.5); {
+		case err == nil: // one file is gone, there may be another
+		case errors.Is(err, badger.ErrNoRewrite), errors.Is(err, badger.ErrRejected):
+			return nil
+		default:
+			return fmt.Errorf("compact raft store: %w", err)
+		}
+	}
+}
+
+func (s *badgerStore) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close raft store: %w", err)
+	}
+	return nil
+}
+
+func entryKey(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'l'}, index) }
+
+// badgerLogger writes Badger's log lines; its chatter at info level is our debug.
+type badgerLogger struct {
+	logger *slog.Logger
+}
+
+func (l badgerLogger) Errorf(f string, args ...any)   { l.logger.Error(line(f, args)) }
+func (l badgerLogger) Warningf(f string, args ...any) { l.logger.Warn(line(f, args)) }
+func (l badgerLogger) Infof(f string, args ...any)    { l.logger.Debug(line(f, args)) }
+func (l badgerLogger) Debugf(string, ...any)          {}
+
+func line(f string, args []any) string {
+	return "badger: " + strings.TrimSpace(fmt.Sprintf(f, args...))
+}
