@@ -109,12 +109,13 @@ func (b *Builder) AppendAt(offsetDelta int32, r NewRecord) {
 // offset. Its unused attributes are not kept.
 func (b *Builder) Copy(offsetDelta int32, r *Record) {
 	b.note(offsetDelta, r.Timestamp)
+	b.headers = r.Headers.appendTo(b.headers[:0])
 	b.buf = appendRecord(b.buf, &encoding{
 		timestampDelta: r.Timestamp - b.baseTimestamp,
 		offsetDelta:    offsetDelta,
 		key:            r.Key,
 		value:          r.Value,
-		headers:        r.Headers,
+		headers:        Headers{raw: b.headers, n: r.Headers.n},
 	})
 }
 

@@ -73,11 +73,10 @@ func noEOF(err error) error {
 //	│ 82 SNAPPY 00 │ version 1 │ compat. 1 │ length │ block │ length │ block …
 //	└──────8───────┴─────4─────┴─────4─────┴───4────┴───────┴────────┴───────
 const (
-	xerialMagic      = "\x82SNAPPY\x00"
-	xerialHeader     = xerialMagic + "\x00\x00\x00\x01\x00\x00\x00\x01"
-	xerialMagicHead  = 0x82534e41 // the first four bytes where a length may stand
-	xerialMinVersion = 1
-	snappyMaxRatio   = 22
+	xerialMagic     = "\x82SNAPPY\x00"
+	xerialHeader    = xerialMagic + "\x00\x00\x00\x01\x00\x00\x00\x01"
+	xerialMagicHead = 0x82534e41 // the first four bytes where a length may stand
+	snappyMaxRatio  = 22
 )
 
 var errSnappy = errors.New("snappy: corrupt input")
@@ -110,13 +109,10 @@ func (d *snappyDecoder) Reset(payload []byte) error {
 	}
 }
 
-// header takes a frame's header off in.
+// header takes a frame's header off in; its versions say nothing that matters.
 func (d *snappyDecoder) header() error {
 	if len(d.in) < len(xerialHeader) {
 		return io.ErrUnexpectedEOF
-	}
-	if int32(binary.BigEndian.Uint32(d.in[len(xerialMagic):])) < xerialMinVersion {
-		return errSnappy
 	}
 	d.in = d.in[len(xerialHeader):]
 	return nil

@@ -36,21 +36,18 @@ func (e *RecordErrors) Error() string { return e.Message }
 func (e *RecordErrors) Unwrap() error { return e.Kind }
 
 // add notes one refused record. The text is made only while it will be answered.
-func (e *RecordErrors) add(kind *kafkaerr.Kind, index int32, text func() string) {
+func (e *RecordErrors) add(kind *kafkaerr.Kind, index int32, format string, args ...any) {
 	e.Total++
 	if e.Kind != kafkaerr.InvalidTimestamp {
 		e.Kind = kind
 	}
 	if len(e.Records) < MaxRecordErrors {
-		e.Records = append(e.Records, RecordError{Index: index, Message: text()})
+		e.Records = append(e.Records, RecordError{Index: index, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// finish returns the error as such, nil if no record was refused.
+// finish sets the message and returns the error as such.
 func (e *RecordErrors) finish() error {
-	if e.Total == 0 {
-		return nil
-	}
 	if e.Kind == kafkaerr.InvalidTimestamp {
 		e.Message = fmt.Sprintf("%d records refused, at least one for its timestamp", e.Total)
 	} else {

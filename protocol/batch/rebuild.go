@@ -98,18 +98,19 @@ func (w *walk) recode(codecs *Codecs, h *header, out *sink) error {
 func (w *walk) copyRecords(codecs *Codecs, h *header, out *sink, to io.Writer) error {
 	it := NewIterator(w.v, codecs)
 	defer it.Close()
-	var buf []byte
+	var buf, headers []byte
 	for !out.over && it.Next() {
 		r := &it.Record
 		if it.Index() == 0 {
 			h.baseTimestamp = r.Timestamp
 		}
+		headers = r.Headers.appendTo(headers[:0])
 		buf = appendRecord(buf[:0], &encoding{
 			timestampDelta: r.Timestamp - h.baseTimestamp,
 			offsetDelta:    it.Index(),
 			key:            r.Key,
 			value:          r.Value,
-			headers:        r.Headers,
+			headers:        Headers{raw: headers, n: r.Headers.n},
 		})
 		if _, err := to.Write(buf); err != nil {
 			return fmt.Errorf("compress with %v: %w", h.Codec, err)

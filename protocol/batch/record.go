@@ -50,6 +50,16 @@ func (h Headers) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// appendTo encodes the headers anew, in the shortest form: what came may have had lengths
+// with surplus bytes, or nulls other than -1.
+func (h Headers) appendTo(dst []byte) []byte {
+	for key, value := range h.All() {
+		dst = appendBytes(dst, key)
+		dst = appendBytes(dst, value)
+	}
+	return dst
+}
+
 // frame is what a batch's header says about each of its records.
 type frame struct {
 	baseOffset    int64
@@ -68,11 +78,15 @@ func frameOf(v View) frame {
 }
 
 // parse reads the record at the head of buf and returns its encoded size. Errors are
-// of kind kafkaerr.InvalidRecord.
+// of kind kafkaerr.InvalidRecord, except that for a length of more than five bytes Kafka
+// has no answer but UNKNOWN_SERVER_ERROR.
 func (f *frame) parse(buf []byte, r *Record) (int, error) {
 	size, n := varint(buf)
-	if n <= 0 {
-		return 0, invalidRecord("its length is cut short or too long")
+	switch {
+	case n == 0:
+		return 0, invalidRecord("the batch ends within its length")
+	case n < 0:
+		return 0, fmt.Errorf("record: its length is too long: %w", kafkaerr.UnknownServerError)
 	}
 	if size < 0 || int(size) > len(buf)-n {
 		return 0, invalidRecord("it claims %d bytes where %d are left", size, len(buf)-n)

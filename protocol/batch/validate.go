@@ -35,8 +35,8 @@ type ValidateOptions struct {
 type Validated struct {
 	// Batch is a piece of the bytes given, patched in place, or a new one.
 	Batch View
-	// Rebuilt says that Batch is a new one: recompressed, or its inner offsets were not
-	// 0, 1, 2 ….
+	// Rebuilt says that Batch is a new one, with the topic's codec and offset deltas 0,
+	// 1, 2 ….
 	Rebuilt bool
 	// MaxTimestampMs is the batch's largest timestamp, -1 if no record has one.
 	MaxTimestampMs int64
@@ -49,8 +49,12 @@ type Validated struct {
 // Validate decides whether the records field of one partition in a Produce request may
 // be appended, as Kafka does (ProduceRequest.validateRecords,
 // UnifiedLog.analyzeAndValidateRecords, LogValidator), in that order of checks. It walks
-// every record once, decoding piece by piece, and rebuilds the batch only where Kafka
-// does. Bytes behind the batch that are not a whole one are dropped.
+// every record once, decoding piece by piece, and rebuilds the batch only if the topic
+// wants another codec. Bytes behind the batch that are not a whole one are dropped.
+//
+// It differs from Kafka where Kafka stores what no consumer can read: a compressed
+// record whose size field is wrong is refused (Kafka skips over it unless it recodes),
+// and so is a batch whose decoded size passes the limits of Codecs.
 //
 // What it does not know are the producer's sequence numbers and transactions.
 //
@@ -217,21 +221,20 @@ func (o *ValidateOptions) target(v View) Codec {
 type walk struct {
 	o *ValidateOptions
 	v View
-	// inPlace is whether the batch may stay as it is but for its header. Inner offsets
-	// other than 0, 1, 2 … forbid that, but Kafka does not look at them if neither the
-	// batch nor the topic is compressed.
+	// inPlace is whether the batch stays as it is but for its header.
 	inPlace bool
+	// reordered is whether the offset deltas are not 0, 1, 2 …
+	reordered bool
 	// The first record with the largest timestamp: its timestamp, its offset delta as
 	// sent and its place in the batch, which is its delta if the batch is rebuilt.
 	maxTimestamp      int64
 	deltaOfMax, ofMax int32
 	minTimestamp      int64
-	errs              RecordErrors
+	errs              *RecordErrors // nil while no record is refused
 }
 
 func (w *walk) run(codecs *Codecs) error {
 	w.maxTimestamp, w.deltaOfMax, w.ofMax, w.minTimestamp = noTimestamp, -1, -1, math.MaxInt64
-	looksAtOffsets := w.v.Codec() != None || w.o.target(w.v) != None
 	it := NewSkimmer(w.v, codecs)
 	defer it.Close()
 	for it.Next() {
@@ -241,31 +244,50 @@ func (w *walk) run(codecs *Codecs) error {
 		if r.Timestamp > w.maxTimestamp {
 			w.maxTimestamp, w.deltaOfMax, w.ofMax = r.Timestamp, r.OffsetDelta, it.Index()
 		}
-		if looksAtOffsets && r.OffsetDelta != it.Index() {
-			w.inPlace = false
+		if r.OffsetDelta != it.Index() {
+			w.reordered = true
 		}
 	}
 	if err := it.Err(); err != nil {
 		return err
 	}
-	return w.errs.finish()
+	if w.errs != nil {
+		return w.errs.finish()
+	}
+	return w.checkOrder()
 }
 
 // checkRecord applies the rules for single records (LogValidator.validateRecord).
 func (w *walk) checkRecord(r *Record, index int32) {
 	switch o := w.o; {
 	case o.Compacted && !r.HasKey:
-		w.errs.add(kafkaerr.InvalidRecord, index, func() string { return "a record of a compacted topic needs a key" })
+		w.refuse(kafkaerr.InvalidRecord, index, "a record of a compacted topic needs a key")
 	case !o.LogAppendTime && r.Timestamp != noTimestamp:
 		if o.outOfRange(r.Timestamp) {
-			ts := r.Timestamp
-			w.errs.add(kafkaerr.InvalidTimestamp, index, func() string {
-				return fmt.Sprintf("timestamp %d is not within [%d, %d]", ts, o.NowMs-o.BeforeMaxMs, o.NowMs+o.AfterMaxMs)
-			})
+			w.refuse(kafkaerr.InvalidTimestamp, index, "timestamp %d is not within [%d, %d]",
+				r.Timestamp, o.NowMs-o.BeforeMaxMs, o.NowMs+o.AfterMaxMs)
 		}
 	case w.v.IsLogAppendTime():
-		w.errs.add(kafkaerr.InvalidTimestamp, index, func() string { return "a producer must not set the timestamp type LogAppendTime" })
+		w.refuse(kafkaerr.InvalidTimestamp, index, "a producer must not set the timestamp type LogAppendTime")
 	}
+}
+
+func (w *walk) refuse(kind *kafkaerr.Kind, index int32, format string, args ...any) {
+	if w.errs == nil {
+		w.errs = new(RecordErrors)
+	}
+	w.errs.add(kind, index, format, args...)
+}
+
+// checkOrder refuses a compressed batch with offset deltas other than 0, 1, 2 … unless
+// it is rebuilt anyway: LogValidator means to rebuild it, but has skipped keys and
+// values by then and fails (UNKNOWN_SERVER_ERROR). Between uncompressed and
+// uncompressed Kafka does not look at the deltas.
+func (w *walk) checkOrder() error {
+	if w.inPlace && w.reordered && w.v.Codec() != None {
+		return fmt.Errorf("offsets within a compressed record batch are not consecutive: %w", kafkaerr.UnknownServerError)
+	}
+	return nil
 }
 
 // outOfRange compares with wrapping differences, as Kafka does.
