@@ -1,0 +1,240 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/klamm-mq/klamm/internal/invariant"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+// ReadParams bound a read.
+type ReadParams struct {
+	Offset   int64
+	MaxPos   int64 // exclusive bound in the file; Size() for no bound
+	MaxBytes int
+	MinOne   bool // the first batch comes whole even if larger than MaxBytes (KIP-74)
+}
+
+// ReadResult is what a read found.
+type ReadResult struct {
+	// Found is false if every batch of the segment ends below the offset: the reader
+	// goes on with the next segment.
+	Found bool
+	// Region holds whole batches, the last of which may be cut short by MaxBytes. It is
+	// nil if MaxPos or MaxBytes leave nothing; else the caller releases it.
+	Region wire.Region
+	// First is the batch that holds the offset, or else the first one above it.
+	First BatchPos
+	// FirstIncomplete says that MaxBytes is smaller than First, without MinOne.
+	FirstIncomplete bool
+}
+
+// BatchPos is where a batch lies.
+type BatchPos struct {
+	BaseOffset int64
+	Pos        int64 // in the log file
+	Size       int64
+}
+
+// Read returns the region that begins with the batch that holds the offset. Batches that
+// were there when the segment was opened have their CRC checked the first time that they
+// are read. Errors are *CorruptionError, ErrClosed or the file system's.
+func (s *Segment) Read(p ReadParams) (ReadResult, error) {
+	f, err := s.acquire()
+	if err != nil {
+		return ReadResult{}, fmt.Errorf("read segment %d: %w", s.base, err)
+	}
+	for {
+		before := s.currentGeneration()
+		r, err := s.read(f, p)
+		if s.overtaken(before, err) {
+			continue
+		}
+		if r.Region == nil {
+			s.release(f)
+		}
+		return r, err
+	}
+}
+
+// overtaken reports that the damage that a reader met was a truncation's work, with new
+// bytes being written over old ones: it has to look again.
+func (s *Segment) overtaken(before uint32, err error) bool {
+	return isCorrupt(err) && s.currentGeneration() != before
+}
+
+func (s *Segment) currentGeneration() uint32 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.generation
+}
+
+func (s *Segment) read(f *openFile, p ReadParams) (ReadResult, error) {
+	first, found, err := s.find(f, p.Offset)
+	if err != nil || !found {
+		return ReadResult{}, err
+	}
+	r := ReadResult{Found: true, First: first}
+	want := int64(max(0, p.MaxBytes))
+	if p.MinOne {
+		want = max(want, first.Size)
+	}
+	r.FirstIncomplete = want < first.Size
+	n := min(min(p.MaxPos, s.Size())-first.Pos, want)
+	if n <= 0 {
+		return r, nil
+	}
+	if err := s.verify(f, first.Pos, first.Pos+n); err != nil {
+		return ReadResult{}, err
+	}
+	r.Region = &region{s: s, file: f, pos: first.Pos, n: int(n)}
+	return r, nil
+}
+
+// Lookup finds the batch that holds an offset, or else the first one above it; found is
+// false if there is none.
+func (s *Segment) Lookup(offset int64) (pos BatchPos, found bool, err error) {
+	err = s.reading(func(f *openFile) error {
+		pos, found, err = s.find(f, offset)
+		return err
+	})
+	return pos, found, err
+}
+
+// reading calls fn with the file, again if a truncation has overtaken it.
+func (s *Segment) reading(fn func(f *openFile) error) error {
+	f, err := s.acquire()
+	if err != nil {
+		return fmt.Errorf("read segment %d: %w", s.base, err)
+	}
+	defer s.release(f)
+	for {
+		before := s.currentGeneration()
+		if err := fn(f); !s.overtaken(before, err) {
+			return err
+		}
+	}
+}
+
+// find is Lookup with the file. Among the recent batches it touches memory only.
+func (s *Segment) find(f *openFile, offset int64) (BatchPos, bool, error) {
+	for rebuilt := false; ; {
+		at, err := s.findInMemory(offset)
+		if err != nil || at.done {
+			return at.batch, at.found, err
+		}
+		pos, found, err := s.walkTo(f, at.start, at.size, offset)
+		if !errors.Is(err, errUnfit) {
+			return pos, found, err
+		}
+		if s.currentGeneration() != at.generation {
+			continue
+		}
+		if rebuilt {
+			return BatchPos{}, false, &CorruptionError{File: f.Name(), Pos: at.start, Reason: "no batch begins where the index says"}
+		}
+		if err := s.rebuildIndexes(f); err != nil {
+			return BatchPos{}, false, err
+		}
+		rebuilt = true
+	}
+}
+
+// lead is what memory tells about the place of an offset.
+type lead struct {
+	done, found bool     // the answer, and whether there is one
+	batch       BatchPos // if found
+	start, size int64    // else, where to look
+	generation  uint32
+}
+
+func (s *Segment) findInMemory(offset int64) (lead, error) {
+	if err := s.rlockContent(); err != nil {
+		return lead{}, err
+	}
+	defer s.mu.RUnlock()
+	c := &s.content
+	if offset >= c.nextOffset {
+		return lead{done: true}, nil
+	}
+	if b, ok := c.recent.find(offset-s.base, s.size, s.base); ok {
+		return lead{done: true, found: true, batch: b}, nil
+	}
+	return lead{start: c.offsets.startFor(offset - s.base), size: s.size, generation: s.generation}, nil
+}
+
+// startFor is the position from which a walk finds the batch with an offset.
+func (x *offsetIndex) startFor(relative int64) int64 {
+	i := x.floor(relative)
+	if i < 0 {
+		return 0
+	}
+	_, pos := x.entry(i)
+	return pos
+}
+
+// find looks for the first batch that ends at or above a relative offset. It answers
+// false if that may lie before the recent batches.
+func (r recentBatches) find(relative, size, base int64) (BatchPos, bool) {
+	if len(r) == 0 || (relative < int64(r[0].base) && r[0].pos > 0) {
+		return BatchPos{}, false
+	}
+	i := sort.Search(len(r), func(i int) bool { return int64(r[i].last) >= relative })
+	if i == len(r) {
+		return BatchPos{}, false
+	}
+	end := size
+	if i+1 < len(r) {
+		end = int64(r[i+1].pos)
+	}
+	return BatchPos{BaseOffset: base + int64(r[i].base), Pos: int64(r[i].pos), Size: end - int64(r[i].pos)}, true
+}
+
+// walkTo walks from an indexed position to the first batch that ends at or above an
+// offset. errUnfit means that there is no batch at the indexed position.
+func (s *Segment) walkTo(f *openFile, start, size, offset int64) (BatchPos, bool, error) {
+	w := s.walkFrom(f, start, size, s.base)
+	defer w.close()
+	for {
+		v, pos, err := w.next()
+		if err != nil && pos == start && start > 0 && isCorrupt(err) {
+			return BatchPos{}, false, errUnfit
+		}
+		if err != nil || v == nil {
+			return BatchPos{}, false, err
+		}
+		if v.LastOffset() >= offset {
+			return BatchPos{BaseOffset: v.BaseOffset(), Pos: pos, Size: int64(v.Size())}, true, nil
+		}
+	}
+}
+
+// ForEachBatch calls fn with each batch that ends at or above from and begins below upTo,
+// in order, reading sequentially and checking each CRC. The view is valid during the call.
+// An error of fn ends the walk and is returned; others are Read's.
+func (s *Segment) ForEachBatch(from, upTo int64, fn func(v batch.View, pos int64) error) error {
+	invariant.Check(from <= upTo, "walk from %d up to %d", from, upTo)
+	next := from
+	return s.reading(func(f *openFile) error {
+		first, found, err := s.find(f, next)
+		if err != nil || !found {
+			return err
+		}
+		size := s.Size()
+		sc := s.scanFrom(f, first.Pos, size, size, s.base)
+		defer sc.close()
+		for {
+			v, pos, err := sc.next()
+			if err != nil || v == nil || v.BaseOffset() >= upTo {
+				return err
+			}
+			if err := fn(v, pos); err != nil {
+				return err
+			}
+			next = v.NextOffset()
+		}
+	})
+}
