@@ -1,33 +1,143 @@
 package controller
 
 import (
+	"cmp"
 	"context"
+	crand "crypto/rand"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/metalog"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
 // Controller turns requests into metadata records while its node leads the metadata log.
 // All methods are safe for concurrent use.
 type Controller struct {
-	opts Options
+	opts             Options
+	brokers, clients chan *request
+	lost             chan brokerIncarnation
+	stopped          chan struct{} // closed when Run has returned
+	closeOnce        sync.Once
+	closing          chan struct{}
+	metrics          *metrics
+}
+
+// New makes a Controller; Run makes it work.
+func New(opts Options) *Controller {
+	opts = opts.withDefaults()
+	c := &Controller{
+		opts:    opts,
+		brokers: make(chan *request, opts.QueueLength),
+		clients: make(chan *request, opts.QueueLength),
+		lost:    make(chan brokerIncarnation, maxLostConnections),
+		stopped: make(chan struct{}),
+		closing: make(chan struct{}),
+	}
+	c.metrics = newMetrics(opts.Registerer, c)
+	return c
+}
+
+// Run decides requests whenever this node leads the log, until ctx ends or Close is
+// called. It may be called once.
+func (c *Controller) Run(ctx context.Context) {
+	defer close(c.stopped)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	newDriver(c).run(ctx)
+}
+
+// Close ends Run and waits for it. Requests that have no answer get NOT_CONTROLLER.
+func (c *Controller) Close() {
+	c.closeOnce.Do(func() { close(c.closing) })
+	<-c.stopped
+}
+
+// maxLostConnections bounds the news of lost connections; what does not fit is found out
+// when the session ends.
+const maxLostConnections = 64
+
+type brokerIncarnation struct {
+	broker int32
+	epoch  int64
+}
+
+// ConnectionLost says that the connection on which a broker sent its heartbeats has
+// closed. If its address then refuses connections, the broker is fenced without waiting for
+// the end of its session (D9).
+func (c *Controller) ConnectionLost(broker int32, epoch int64) {
+	select {
+	case c.lost <- brokerIncarnation{broker, epoch}:
+	default:
+	}
+}
+
+// Handle has one request decided and waits until what was decided is committed. at is the
+// position of the log that the answer depends on: an image at least as new shows its
+// effects.
+//
+// An error wraps kafkaerr.NotController if this node is not the active controller, or
+// ceased to be it before the outcome was known: the request may be sent again, but may
+// have taken effect. Otherwise it is the error of ctx. Refusals are answers, not errors.
+func (c *Controller) Handle(ctx context.Context, call Call) (resp kmsg.Response, at metadata.Position, err error) {
+	queue := c.clients
+	switch call.Request.(type) {
+	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest:
+		queue = c.brokers
+	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest:
+	default:
+		return nil, at, fmt.Errorf("controller: %w: %T", kafkaerr.InvalidRequest, call.Request)
+	}
+	if call.Received.IsZero() {
+		call.Received = time.Now()
+	}
+	r := &request{ctx: ctx, call: call, done: make(chan answer, 1)}
+	select {
+	case queue <- r:
+	case <-ctx.Done():
+		c.metrics.abandoned.Inc()
+		return nil, at, fmt.Errorf("wait for the controller: %w", ctx.Err())
+	case <-c.stopped:
+		return nil, at, errStopped
+	}
+	select {
+	case a := <-r.done:
+		return a.response, a.at, a.err
+	case <-ctx.Done():
+		c.metrics.abandoned.Inc()
+		return nil, at, fmt.Errorf("wait for the controller: %w", ctx.Err())
+	case <-c.stopped:
+		return nil, at, errStopped
+	}
 }
 
 // Options configure a Controller. Log and Topics are required, zero values of the others
 // mean the defaults named with them.
 type Options struct {
 	NodeID int32
+	Log    Log
 	Topics TopicConfigs
 
 	DefaultPartitions        int32 // num.partitions, 1
 	DefaultReplicationFactor int16 // default.replication.factor, 1
 	DeleteTopicsDisabled     bool  // delete.topic.enable=false
+
+	InterBrokerListener string // inter.broker.listener.name; "": each broker's first listener
 
 	SessionTimeout        time.Duration // broker.session.timeout.ms, 3 s (D9)
 	LeaderBalanceInterval time.Duration // leader.imbalance.check.interval.seconds, 300 s
@@ -45,6 +155,49 @@ type Options struct {
 	IDs        io.Reader  // topic ids; nil: crypto/rand
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
+}
+
+func (o Options) withDefaults() Options {
+	o.DefaultPartitions = cmp.Or(o.DefaultPartitions, 1)
+	o.DefaultReplicationFactor = cmp.Or(o.DefaultReplicationFactor, 1)
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, 3*time.Second)
+	o.LeaderBalanceInterval = cmp.Or(o.LeaderBalanceInterval, 300*time.Second)
+	o.UncleanElectionPeriod = cmp.Or(o.UncleanElectionPeriod, 300*time.Second)
+	o.QueueLength = cmp.Or(o.QueueLength, 1000)
+	o.ProposeTimeout = cmp.Or(o.ProposeTimeout, 30*time.Second)
+	if o.Probe == nil {
+		o.Probe = func(context.Context, metadata.Endpoint) bool { return false }
+	}
+	if o.Rand == nil {
+		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	if o.IDs == nil {
+		o.IDs = crand.Reader
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Log is what the controller needs of the metadata log: see metalog.Log, of which
+// OnMetalog makes one.
+type Log interface {
+	// Leadership tells when this node becomes or ceases to be the leader; only the newest
+	// news is kept.
+	Leadership() <-chan metalog.Leadership
+	// Barrier returns when everything that was proposed before it is applied or will
+	// never be, and gives the image with that.
+	Barrier(ctx context.Context, term metalog.Term) (*metadata.Image, error)
+	// Start proposes one entry. Entries of one term are applied in the order of these
+	// calls, and none after one that was not.
+	Start(ctx context.Context, term metalog.Term, records []metadata.Record) (Proposal, error)
+}
+
+// Proposal is an entry on its way.
+type Proposal interface {
+	// Wait returns the entry's position when it is committed and applied here.
+	Wait(ctx context.Context) (metadata.Position, error)
 }
 
 // TopicConfigs knows the topic configuration keys.

@@ -4,10 +4,10 @@
 // A request (CreateTopics, DeleteTopics, BrokerRegistration, BrokerHeartbeat,
 // AllocateProducerIDs, AlterPartition) goes through three steps:
 //
-//	  Handle ──► queue ──► decide ──► apply to the working image ──► proposer ──► log
-//	 (any goroutine)      └─────────── Run's goroutine ──────────┘   (one at a time)
-//	                                                                      │
-//	  answer ◄──── release answers in order ◄──── committed at position ◄─┘
+//	 Handle ──► queue ──► decide ──► apply to the working image ──► proposer ──► log
+//	(any goroutine)      └─────────── Run's goroutine ──────────┘   (one at a time)
+//	                                                                     │
+//	 answer ◄──── release answers in order ◄──── committed at position ◄─┘
 //
 // "Decide" is a pure function of the working image, the request, the time and a random
 // source. Its result is a decision: metadata records and the answer. The working image is

@@ -1,0 +1,268 @@
+package controller
+
+import (
+	"slices"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+)
+
+// fence gives the records that take a broker out of service: its leaderships move to
+// other members of the ISRs, which it leaves. The registration's change comes last, so that
+// records cut short by a failure are made again.
+func (s *state) fence(b *metadata.Broker) []metadata.Record {
+	records := s.removeFromISRs(b.ID)
+	return append(records, metadata.BrokerChangeRecord{ID: b.ID, Epoch: b.Epoch, Fenced: metadata.Ptr(true)})
+}
+
+// unfence gives the records that put a broker in service. Partitions without a leader get
+// one where the broker may lead.
+func (s *state) unfence(b *metadata.Broker) []metadata.Record {
+	records := []metadata.Record{
+		metadata.BrokerChangeRecord{ID: b.ID, Epoch: b.Epoch, Fenced: metadata.Ptr(false)},
+	}
+	for tp := range s.partitions(func(p *metadata.Partition) bool { return p.Leader == metadata.NoLeader }) {
+		c := s.change(tp, func(r int32) bool {
+			// The image still has the broker fenced.
+			return s.mayLead(tp.partition, r) || r == b.ID && b.HasOnlineDir(directoryOf(tp.partition, r))
+		})
+		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
+			records = append(records, r)
+		}
+	}
+	return append(records, s.relieve(b)...)
+}
+
+// relieve gives the leaderships of fenced brokers to one that may take them. A fenced
+// broker leads only after it was restarted when nobody else could (case C of
+// restartedReplicas); should it take long to recover, or die, it need not be waited for.
+func (s *state) relieve(b *metadata.Broker) []metadata.Record {
+	var records []metadata.Record
+	for tp := range s.partitions(func(p *metadata.Partition) bool {
+		leader := s.image.Broker(p.Leader)
+		return leader != nil && leader.Fenced && leader.ID != b.ID
+	}) {
+		r, changed := s.handOver(tp, tp.partition.Leader, func(r int32) bool {
+			return r == b.ID && b.HasOnlineDir(directoryOf(tp.partition, r))
+		})
+		if changed {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+// handOver takes a broker out of an ISR if one of the acceptable replicas then leads, with
+// every acknowledged record.
+func (s *state) handOver(tp topicPartition, from int32, acceptable func(int32) bool) (metadata.PartitionChangeRecord, bool) {
+	c := s.change(tp, acceptable).without(from)
+	c.election = electOnline
+	next := c.build()
+	if next.Leader < 0 || next.RecoveryState != c.old.RecoveryState {
+		return metadata.PartitionChangeRecord{}, false
+	}
+	return changeRecord(tp.topic.ID, c.old, next)
+}
+
+// startShutdown gives the records that move a broker's leaderships away while it serves on.
+func (s *state) startShutdown(b *metadata.Broker) []metadata.Record {
+	var records []metadata.Record
+	if !b.InControlledShutdown {
+		records = append(records, metadata.BrokerChangeRecord{
+			ID: b.ID, Epoch: b.Epoch, InControlledShutdown: metadata.Ptr(true),
+		})
+	}
+	return append(records, s.removeFromISRs(b.ID)...)
+}
+
+func (s *state) removeFromISRs(broker int32) []metadata.Record {
+	return s.removeReplicas(broker, func(p *metadata.Partition) bool {
+		return slices.Contains(p.ISR, broker) || p.Leader == broker
+	})
+}
+
+// removeReplicas takes a broker out of the ISRs, and the leadership, of the partitions
+// that match.
+func (s *state) removeReplicas(broker int32, match func(*metadata.Partition) bool) []metadata.Record {
+	var records []metadata.Record
+	for tp := range s.partitions(match) {
+		c := s.change(tp, func(r int32) bool { return r != broker && s.mayLead(tp.partition, r) }).without(broker)
+		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+// directoriesOffline notes that directories of a broker failed.
+func (s *state) directoriesOffline(b *metadata.Broker, failed [][16]byte) []metadata.Record {
+	var records []metadata.Record
+	online := slices.Clone(b.LogDirs)
+	for _, dir := range failed {
+		i := slices.Index(online, dir)
+		if i < 0 {
+			continue // noted before
+		}
+		online = slices.Delete(online, i, i+1)
+		records = append(records, s.removeReplicas(b.ID, func(p *metadata.Partition) bool {
+			return directoryOf(p, b.ID) == dir && (slices.Contains(p.ISR, b.ID) || p.Leader == b.ID)
+		})...)
+	}
+	if len(online) == len(b.LogDirs) {
+		return nil
+	}
+	return append(records, metadata.BrokerChangeRecord{ID: b.ID, Epoch: b.Epoch, LogDirs: online})
+}
+
+// replicasFailed takes single replicas out of ISR and ELR (D24), unless one is the last
+// member: then it stays, so that nobody else leads with fewer records.
+func (s *state) replicasFailed(broker int32, failed []FailedReplica) []metadata.Record {
+	var records []metadata.Record
+	for _, f := range failed {
+		t := s.image.TopicByID(f.TopicID)
+		p := t.Partition(f.Partition)
+		if p == nil || len(exclude(append(slices.Clone(p.ISR), p.ELR...), []int32{broker})) == 0 {
+			continue
+		}
+		tp := topicPartition{t, p}
+		c := s.change(tp, func(r int32) bool { return r != broker && s.mayLead(p, r) }).lost(broker)
+		if r, changed := changeRecord(t.ID, c.old, c.build()); changed {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+// tick decides what time alone causes: the fencing of one broker whose session has ended,
+// or periodic elections. The caller goes on until nothing is left to decide.
+func (s *state) tick(now time.Time) (decision, bool) {
+	for b := range s.image.Brokers() {
+		if n := s.sessions[b.ID]; n != nil && !b.Fenced && !s.sessionValid(now, n) {
+			n.contact = time.Time{}
+			s.opts.Logger.Info("broker fenced: its session ended", "broker", b.ID, "epoch", b.Epoch)
+			return decision{records: s.fence(b), fencing: true}, true
+		}
+	}
+	if !s.opts.LeaderBalanceDisabled && !now.Before(s.nextBalance) {
+		if records, more := s.preferredElections(); len(records) > 0 {
+			if !more {
+				s.nextBalance = now.Add(s.opts.LeaderBalanceInterval)
+			}
+			return decision{records: records}, true
+		}
+		s.nextBalance = now.Add(s.opts.LeaderBalanceInterval)
+	}
+	if !now.Before(s.nextUnclean) {
+		s.nextUnclean = now.Add(s.opts.UncleanElectionPeriod)
+		if records := s.uncleanElections(); len(records) > 0 {
+			return decision{records: records}, true
+		}
+	}
+	return decision{}, false
+}
+
+// suspectAfter is how soon after an election every live broker has been heard: it sends
+// its first heartbeat to a new controller at once.
+const suspectAfter = 200 * time.Millisecond
+
+// suspects gives, once after an election, the brokers in service that were not heard: they
+// may have died with the former controller (D9).
+func (s *state) suspects(now time.Time) []*metadata.Broker {
+	if s.suspectAt.IsZero() || now.Before(s.suspectAt) {
+		return nil
+	}
+	s.suspectAt = time.Time{}
+	var unheard []*metadata.Broker
+	for b := range s.image.Brokers() {
+		if n := s.sessions[b.ID]; n != nil && !b.Fenced && !n.heard {
+			unheard = append(unheard, b)
+		}
+	}
+	return unheard
+}
+
+// fenceRefusing decides about a broker whose address refuses connections. It is fenced
+// unless it was heard since the probe began, or half of the brokers would be out of
+// service: then the fault may be on this side.
+func (s *state) fenceRefusing(id int32, epoch int64, probed time.Time) (decision, bool) {
+	b := s.image.Broker(id)
+	n := s.sessions[id]
+	if b == nil || b.Epoch != epoch || b.Fenced || n.contact.After(probed) {
+		return decision{}, false
+	}
+	unfenced := -1 // without this one
+	for other := range s.image.Brokers() {
+		if !other.Fenced {
+			unfenced++
+		}
+	}
+	if 2*unfenced <= s.image.NumBrokers() {
+		return decision{}, false
+	}
+	n.contact = time.Time{}
+	s.opts.Logger.Info("broker fenced: its address refuses connections", "broker", id, "epoch", epoch)
+	return decision{records: s.fence(b), fencing: true}, true
+}
+
+// nextTick is when tick has something to look at.
+func (s *state) nextTick() time.Time {
+	next := s.nextUnclean
+	if !s.opts.LeaderBalanceDisabled && s.nextBalance.Before(next) {
+		next = s.nextBalance
+	}
+	if !s.suspectAt.IsZero() && s.suspectAt.Before(next) {
+		next = s.suspectAt
+	}
+	for b := range s.image.Brokers() {
+		if n := s.sessions[b.ID]; n != nil && !b.Fenced {
+			// The session is valid up to and including that instant.
+			if end := n.contact.Add(s.opts.SessionTimeout + 1); end.Before(next) {
+				next = end
+			}
+		}
+	}
+	return next
+}
+
+// maxElectionsPerPass bounds what one periodic pass changes, as in Kafka.
+const maxElectionsPerPass = 1000
+
+// preferredElections gives leaderships back to first replicas; more tells that the bound
+// was reached.
+func (s *state) preferredElections() (records []metadata.Record, more bool) {
+	for tp := range s.partitions(func(p *metadata.Partition) bool {
+		return p.Leader >= 0 && p.Leader != p.Replicas[0]
+	}) {
+		if len(records) == maxElectionsPerPass {
+			return records, true
+		}
+		c := newPartitionChange(tp.partition, s.elections(tp.topic.Name).MinISR, func(r int32) bool {
+			return s.mayLead(tp.partition, r)
+		})
+		c.election = electPreferred
+		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
+			records = append(records, r)
+		}
+	}
+	return records, false
+}
+
+// uncleanElections gives leaders to leaderless partitions whose topics allow that records
+// are lost.
+func (s *state) uncleanElections() []metadata.Record {
+	var records []metadata.Record
+	for tp := range s.partitions(func(p *metadata.Partition) bool { return p.Leader == metadata.NoLeader }) {
+		if len(records) == maxElectionsPerPass {
+			break
+		}
+		if !s.elections(tp.topic.Name).UncleanElection {
+			continue
+		}
+		c := s.change(tp, func(r int32) bool { return s.mayLead(tp.partition, r) })
+		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
+			s.opts.Logger.Warn("unclean election: records may be lost", "topic", tp.topic.Name, "partition", r.Index)
+			records = append(records, r)
+		}
+	}
+	return records
+}

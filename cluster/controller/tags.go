@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// Tagged fields of our own in Kafka's inter-broker requests. Their numbers are far above
+// Kafka's, and a Kafka node ignores them.
+const (
+	tagReason         = 10_000 // BrokerRegistration's response: why it was refused, text
+	tagUnadvertised   = 10_000 // BrokerRegistration's listener: its host is a guess (D22), empty
+	tagFailedReplicas = 10_000 // BrokerHeartbeat: see FailedReplica (D24)
+)
+
+// FailedReplica is a replica whose log is damaged or whose broker has no room for it. Its
+// broker asks to be taken out of the ISR and ELR (D24). On the wire each one is the topic's
+// id (16 bytes) and the partition (4 bytes, big endian).
+type FailedReplica struct {
+	TopicID   uuid.UUID
+	Partition int32
+}
+
+const failedReplicaSize = 16 + 4
+
+// SetFailedReplicas puts them into a heartbeat.
+func SetFailedReplicas(req *kmsg.BrokerHeartbeatRequest, failed []FailedReplica) {
+	if len(failed) == 0 {
+		return
+	}
+	value := make([]byte, 0, len(failed)*failedReplicaSize)
+	for _, f := range failed {
+		value = append(value, f.TopicID[:]...)
+		value = binary.BigEndian.AppendUint32(value, uint32(f.Partition))
+	}
+	req.UnknownTags.Set(tagFailedReplicas, value)
+}
+
+// FailedReplicas reads them from a heartbeat.
+func FailedReplicas(req *kmsg.BrokerHeartbeatRequest) ([]FailedReplica, error) {
+	value := tagValue(&req.UnknownTags, tagFailedReplicas)
+	if len(value)%failedReplicaSize != 0 {
+		return nil, fmt.Errorf("failed replicas in heartbeat of broker %d: %d bytes, want a multiple of %d",
+			req.BrokerID, len(value), failedReplicaSize)
+	}
+	failed := make([]FailedReplica, 0, len(value)/failedReplicaSize)
+	for ; len(value) > 0; value = value[failedReplicaSize:] {
+		failed = append(failed, FailedReplica{
+			TopicID:   uuid.UUID(value[:16]),
+			Partition: int32(binary.BigEndian.Uint32(value[16:])),
+		})
+	}
+	return failed, nil
+}
+
+// SetUnadvertised marks a listener whose host is a guess: a wildcard listener without
+// advertised address (D22).
+func SetUnadvertised(l *kmsg.BrokerRegistrationRequestListener) {
+	l.UnknownTags.Set(tagUnadvertised, nil)
+}
+
+func isUnadvertised(l *kmsg.BrokerRegistrationRequestListener) bool {
+	return tagValue(&l.UnknownTags, tagUnadvertised) != nil
+}
+
+func setReason(tags *kmsg.Tags, err error) { tags.Set(tagReason, []byte(err.Error())) }
+
+// RefusalReason is the text that came with a refused registration, "" if there is none.
+func RefusalReason(resp *kmsg.BrokerRegistrationResponse) string {
+	return string(tagValue(&resp.UnknownTags, tagReason))
+}
+
+// tagValue is nil for a tag that is not there, and not nil for an empty one.
+func tagValue(tags *kmsg.Tags, key uint32) []byte {
+	var found []byte
+	tags.Each(func(k uint32, v []byte) {
+		if k == key {
+			found = append([]byte{}, v...)
+		}
+	})
+	return found
+}
