@@ -153,7 +153,7 @@ func (c *conn) read() (*Request, error) {
 
 // flush sends what is gathered, if the output is with this goroutine.
 func (c *conn) flush() error {
-	if len(c.out.queue) == 0 || c.lane.pending() > 0 {
+	if c.lane.pending() > 0 {
 		return nil
 	}
 	return c.out.flush()
@@ -265,11 +265,13 @@ func (c *conn) finish() {
 	c.wg.Wait()
 	c.out.drop()
 	c.in.dropOver()
+	c.server.report(c.cause, c.info.Listener.Name, c.info.Remote)
 	if orderly(c.cause) {
 		c.linger()
 	}
 	_ = c.net.Close()
-	c.server.ended(c)
+	c.server.forget(c)
+	c.server.leave(c)
 }
 
 // linger reads and drops what the client still sends, until it closes its end: closing

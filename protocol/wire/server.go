@@ -268,13 +268,6 @@ func (s *Server) leave(c *conn) {
 	s.admission.leave(c.info.Listener.Name, ipOf(c.info.Remote))
 }
 
-// ended is called by a connection that is closed.
-func (s *Server) ended(c *conn) {
-	s.forget(c)
-	s.leave(c)
-	s.report(c.cause, c.info.Listener.Name, c.info.Remote)
-}
-
 // report counts the end of a connection, and writes a line if the client is to blame.
 func (s *Server) report(err error, listener string, remote net.Addr) {
 	why := reasonOf(err)
@@ -310,7 +303,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.cancel()
-	for _, c := range s.snapshot() {
+	for _, c := range s.appendConns(nil) {
 		c.fail(errStopped)
 	}
 	<-stopped
@@ -325,17 +318,17 @@ func (s *Server) beginStop() {
 		_ = ln.Close()
 	}
 	s.mu.Unlock()
-	for _, c := range s.snapshot() {
+	for _, c := range s.appendConns(nil) {
 		c.drain()
 	}
 }
 
-func (s *Server) snapshot() []*conn {
+// appendConns lists the connections as they are now.
+func (s *Server) appendConns(list []*conn) []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	conns := make([]*conn, 0, len(s.conns))
 	for c := range s.conns {
-		conns = append(conns, c)
+		list = append(list, c)
 	}
-	return conns
+	return list
 }

@@ -44,10 +44,11 @@ func (s *Server) sweep() {
 	ticker := time.NewTicker(s.limits.sweepPeriod())
 	defer ticker.Stop()
 	trimmed := time.Now()
+	var conns []*conn
 	for {
 		select {
 		case now := <-ticker.C:
-			s.sweepOnce()
+			conns = s.sweepOnce(conns)
 			if now.Sub(trimmed) >= trimPeriod {
 				trimmed = now
 				s.buffers.Trim()
@@ -67,11 +68,15 @@ func (l Limits) sweepPeriod() time.Duration {
 	return min(max(shortest/4, minSweep), maxSweep)
 }
 
-func (s *Server) sweepOnce() {
+// sweepOnce looks at every connection; scratch is reused for the list of them.
+func (s *Server) sweepOnce(scratch []*conn) []*conn {
 	now := int64(time.Since(s.epoch)) + 1
-	for _, c := range s.snapshot() {
+	scratch = s.appendConns(scratch[:0])
+	for _, c := range scratch {
 		c.checkLimits(now, s.limits)
 	}
+	clear(scratch)
+	return scratch
 }
 
 // checkLimits ends a connection that has waited too long for its client.
@@ -95,7 +100,7 @@ func (c *conn) checkLimits(now int64, l Limits) {
 func (s *Server) evictIdlest() {
 	var idlest *conn
 	oldest := int64(0)
-	for _, c := range s.snapshot() {
+	for _, c := range s.appendConns(nil) {
 		at := c.watch.idle.at.Load()
 		if c.info.Listener.InterBroker || at == 0 {
 			continue
