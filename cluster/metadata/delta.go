@@ -55,6 +55,11 @@ func Between(base, next *Image) *Delta {
 	return d
 }
 
+// Unchanged gives the delta of a log entry that changed nothing.
+func Unchanged(base *Image, pos Position) *Delta {
+	return &Delta{base: base, next: base.At(pos), touched: newTouched()}
+}
+
 // Merge gives the delta from the base of d to the end of later, which must begin where d
 // ends. Neither may be replayed into afterwards.
 func (d *Delta) Merge(later *Delta) *Delta {

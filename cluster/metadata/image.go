@@ -45,6 +45,13 @@ func Empty() *Image {
 // Position is the last log entry that the image contains.
 func (i *Image) Position() Position { return i.pos }
 
+// At is the same metadata at a later position of the log.
+func (i *Image) At(pos Position) *Image {
+	next := *i
+	next.pos = pos
+	return &next
+}
+
 // ClusterID is the id drawn at bootstrap, "" before the bootstrap record.
 func (i *Image) ClusterID() string { return i.clusterID }
 

@@ -104,6 +104,8 @@ type Options struct {
 
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // nil: no metrics
+
+	tune func(*raft.Config) // of tests: snapshots after few entries
 }
 
 // Timing is Raft's sense of time (D18).

@@ -1,0 +1,169 @@
+package metalog
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// maxPooledConns bounds idle connections to each peer: heartbeats, replication, votes.
+	maxPooledConns = 3
+	// rpcTimeout bounds one exchange with a peer, the flush there included; snapshots get
+	// more, by size. A peer that went away silently holds a heartbeat up for so long.
+	rpcTimeout = 3 * time.Second
+)
+
+// transport is a raft.Transport that can also give this node an order of its own.
+type transport struct {
+	raftTransport
+	own  chan raft.RPC
+	stop chan struct{}
+	done chan struct{}
+	once sync.Once
+}
+
+// raftTransport is what both of Raft's transports implement.
+type raftTransport interface {
+	raft.Transport
+	raft.WithPreVote
+	raft.WithClose
+}
+
+func newTransport(o *Options, logger hclog.Logger) *transport {
+	t := &transport{own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
+	if o.Stream == nil {
+		_, t.raftTransport = raft.NewInmemTransport(raft.ServerAddress(o.Address))
+	} else {
+		t.raftTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Stream:                  addressed{newStreams(o.Stream), o.Address},
+			MaxPool:                 maxPooledConns,
+			Timeout:                 rpcTimeout,
+			Logger:                  logger,
+			MsgpackUseNewTimeFormat: true,
+		})
+	}
+	go t.forward()
+	return t
+}
+
+// forward passes on what peers ask.
+func (t *transport) forward() {
+	defer close(t.done)
+	for {
+		select {
+		case rpc := <-t.raftTransport.Consumer():
+			select {
+			case t.own <- rpc:
+			case <-t.stop:
+				return
+			}
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+// Consumer implements raft.Transport.
+func (t *transport) Consumer() <-chan raft.RPC { return t.own }
+
+// electNow makes this node a candidate at once, as if the leader had handed over to it.
+// That is always safe, and sensible for the only voter, who would otherwise wait for the
+// silence of a leader that cannot exist.
+func (t *transport) electNow(giveUp <-chan struct{}) {
+	rpc := raft.RPC{
+		Command:  &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}},
+		RespChan: make(chan raft.RPCResponse, 1), // nobody reads the answer
+	}
+	select {
+	case t.own <- rpc:
+	case <-giveUp:
+	}
+}
+
+// Close implements raft.WithClose.
+func (t *transport) Close() error {
+	t.once.Do(func() { close(t.stop) })
+	<-t.done
+	return t.raftTransport.Close()
+}
+
+// streams is a StreamLayer that closes its connections when it is closed: Raft's
+// transport forgets those it has accepted or lent out.
+type streams struct {
+	StreamLayer
+	mu     sync.Mutex
+	conns  map[*trackedConn]struct{} // bounded by what the listener admits
+	closed bool
+}
+
+func newStreams(s StreamLayer) *streams {
+	return &streams{StreamLayer: s, conns: map[*trackedConn]struct{}{}}
+}
+
+type trackedConn struct {
+	net.Conn
+	of *streams
+}
+
+func (s *streams) track(conn net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	closed := s.closed
+	c := &trackedConn{conn, s}
+	if !closed {
+		s.conns[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if closed {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+// Close also forgets the connection.
+func (c *trackedConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.conns, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (s *streams) Accept() (net.Conn, error) { return s.track(s.StreamLayer.Accept()) }
+
+func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return s.track(s.StreamLayer.Dial(address, timeout))
+}
+
+func (s *streams) Close() error {
+	err := s.StreamLayer.Close()
+	s.mu.Lock()
+	s.closed = true
+	open := s.conns
+	s.conns = map[*trackedConn]struct{}{}
+	s.mu.Unlock()
+	for c := range open {
+		_ = c.Conn.Close()
+	}
+	return err
+}
+
+// addressed is a StreamLayer whose address is the one that peers use.
+type addressed struct {
+	*streams
+	address string
+}
+
+func (a addressed) Addr() net.Addr { return raftAddr(a.address) }
+
+// raftAddr is an address that is only a name.
+type raftAddr string
+
+func (raftAddr) Network() string  { return "raft" }
+func (a raftAddr) String() string { return string(a) }
