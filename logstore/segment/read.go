@@ -126,7 +126,7 @@ func (s *Segment) find(f *openFile, offset int64) (BatchPos, bool, error) {
 		if err != nil || at.done {
 			return at.batch, at.found, err
 		}
-		pos, found, err := s.walkTo(f, at.start, at.size, offset)
+		pos, found, err := s.walkTo(f, at, offset)
 		if !errors.Is(err, errUnfit) {
 			return pos, found, err
 		}
@@ -148,6 +148,7 @@ type lead struct {
 	done, found bool     // the answer, and whether there is one
 	batch       BatchPos // if found
 	start, size int64    // else, where to look
+	indexed     int64    // the last offset of the batch at start, by the index; -1 if not indexed
 	generation  uint32
 }
 
@@ -163,17 +164,12 @@ func (s *Segment) findInMemory(offset int64) (lead, error) {
 	if b, ok := c.recent.find(offset-s.base, s.size, s.base); ok {
 		return lead{done: true, found: true, batch: b}, nil
 	}
-	return lead{start: c.offsets.startFor(offset - s.base), size: s.size, generation: s.generation}, nil
-}
-
-// startFor is the position from which a walk finds the batch with an offset.
-func (x *offsetIndex) startFor(relative int64) int64 {
-	i := x.floor(relative)
-	if i < 0 {
-		return 0
+	l := lead{indexed: -1, size: s.size, generation: s.generation}
+	if i := c.offsets.floor(offset - s.base); i >= 0 {
+		l.indexed, l.start = c.offsets.entry(i)
+		l.indexed += s.base
 	}
-	_, pos := x.entry(i)
-	return pos
+	return l, nil
 }
 
 // find looks for the first batch that ends at or above a relative offset. It answers
@@ -193,14 +189,14 @@ func (r recentBatches) find(relative, size, base int64) (BatchPos, bool) {
 	return BatchPos{BaseOffset: base + int64(r[i].base), Pos: int64(r[i].pos), Size: end - int64(r[i].pos)}, true
 }
 
-// walkTo walks from an indexed position to the first batch that ends at or above an
-// offset. errUnfit means that there is no batch at the indexed position.
-func (s *Segment) walkTo(f *openFile, start, size, offset int64) (BatchPos, bool, error) {
-	w := s.walkFrom(f, start, size, s.base)
+// walkTo walks to the first batch that ends at or above an offset. errUnfit means that
+// the batch at the indexed position is not the one that the index says.
+func (s *Segment) walkTo(f *openFile, from lead, offset int64) (BatchPos, bool, error) {
+	w := s.walkFrom(f, from.start, from.size, s.base)
 	defer w.close()
-	for {
+	for first := true; ; first = false {
 		v, pos, err := w.next()
-		if err != nil && pos == start && start > 0 && isCorrupt(err) {
+		if first && from.indexed >= 0 && (isCorrupt(err) || v != nil && v.LastOffset() != from.indexed) {
 			return BatchPos{}, false, errUnfit
 		}
 		if err != nil || v == nil {

@@ -31,8 +31,9 @@ type Recovered struct {
 }
 
 // Recover reads the log file sequentially, checks every batch from FromOffset on and
-// builds their index entries in memory; what the indexes hold below FromOffset is kept,
-// if it fits the log, else all is scanned. Afterwards the segment ends at ValidSize. If
+// builds their index entries in memory. What the indexes hold below FromOffset is kept,
+// if it leads to that offset; else the whole file is checked, so that Damage may lie
+// below it. Afterwards the segment ends at ValidSize. If
 // batches were scanned, the file counts as unflushed, since what a killed process has
 // written may not have reached the disk. It must not run beside readers.
 func (s *Segment) Recover(p RecoverParams) (Recovered, error) {
