@@ -64,7 +64,6 @@ func (o *output) flush() error {
 	if len(o.queue) == 0 {
 		return nil
 	}
-	o.watch.write.set(o.watch.now())
 	err := o.writeQueue()
 	o.watch.write.clear()
 	o.sent(o.bytes)
@@ -194,14 +193,16 @@ func (o *output) flushStage(more bool) error {
 
 // write writes p in pieces, so that the sweeper sees progress.
 func (o *output) write(p []byte) error {
-	for {
+	for len(p) > 0 {
+		o.progress()
 		piece := p[:min(len(p), pieceSize)]
 		if _, err := o.conn.Write(piece); err != nil {
 			return err
 		}
-		if p = p[len(piece):]; len(p) == 0 {
-			return nil
-		}
-		o.watch.write.set(o.watch.now())
+		p = p[len(piece):]
 	}
+	return nil
 }
+
+// progress notes that the client has taken what was written so far.
+func (o *output) progress() { o.watch.write.set(o.watch.now()) }

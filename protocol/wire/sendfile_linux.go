@@ -26,6 +26,7 @@ func sendfileConn(conn net.Conn) syscall.RawConn {
 // costs the receiver one wake less than a segment of its own.
 func writeMore(o *output, p []byte) error {
 	var failed error
+	o.progress()
 	err := o.raw.Write(func(fd uintptr) bool {
 		for len(p) > 0 {
 			n, err := unix.SendmsgN(int(fd), p, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
@@ -96,7 +97,7 @@ func (s *fileSender) sendOn(out, in int) bool {
 		n, err := unix.Sendfile(out, in, &s.pos, min(s.left, pieceSize))
 		if n > 0 { // counts also when an error comes with it
 			s.left -= n
-			s.o.watch.write.set(s.o.watch.now())
+			s.o.progress()
 		}
 		done, again := retry(err)
 		switch {

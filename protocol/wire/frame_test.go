@@ -1,0 +1,286 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klamm-mq/klamm/protocol/wire/memnet"
+)
+
+// newFrameReader reads from conn with at most max bytes per frame.
+func newFrameReader(conn net.Conn, pool *Buffers, b *budget, limit int32) *frameReader {
+	limits := new(atomic.Int32)
+	limits.Store(limit)
+	return &frameReader{conn: conn, first: newFirstReader(conn), pool: pool, budget: b, watch: new(watch), max: limits}
+}
+
+// chunkConn gives its bytes in pieces, whose sizes repeat; it is no socket and does not
+// say when it is readable, like TLS.
+type chunkConn struct {
+	net.Conn
+	data   []byte
+	chunks []byte
+	next   int
+}
+
+func (c *chunkConn) Read(p []byte) (int, error) {
+	if len(c.data) == 0 {
+		return 0, io.EOF
+	}
+	n := len(c.data)
+	if len(c.chunks) > 0 {
+		n = min(n, 1+int(c.chunks[c.next%len(c.chunks)]))
+		c.next++
+	}
+	n = copy(p, c.data[:n])
+	c.data = c.data[n:]
+	return n, nil
+}
+
+// pollConn is a chunkConn that says when it is readable.
+type pollConn struct{ chunkConn }
+
+func (p *pollConn) WaitReadable() error { return nil }
+
+// framesOf is the reference: the frames in data, and the error after them.
+func framesOf(data []byte, limit int32) (frames [][]byte, err error) {
+	for {
+		if len(data) == 0 {
+			return frames, io.EOF
+		}
+		if len(data) < sizePrefix {
+			return frames, io.ErrUnexpectedEOF
+		}
+		size := int32(binary.BigEndian.Uint32(data))
+		if size <= 0 || size > limit {
+			return frames, &FrameSizeError{}
+		}
+		if data = data[sizePrefix:]; len(data) < int(size) {
+			return frames, io.ErrUnexpectedEOF
+		}
+		frames = append(frames, data[:size])
+		data = data[size:]
+	}
+}
+
+// checkFrames reads conn to its end and compares with the reference.
+func checkFrames(t *testing.T, conn net.Conn, data []byte, limit int32) {
+	t.Helper()
+	b := newBudget(int64(limit), time.Second)
+	fr := newFrameReader(conn, NewBuffers(1<<20), b, limit)
+	want, wantErr := framesOf(data, limit)
+	for i := 0; ; i++ {
+		var f frame
+		err := fr.next(context.Background(), &f)
+		if err != nil {
+			var size *FrameSizeError
+			if same := errors.Is(err, wantErr) || errors.As(err, &size) && errors.As(wantErr, &size); !same || i != len(want) {
+				t.Fatalf("after %d frames %v, want %d and %v", i, err, len(want), wantErr)
+			}
+			break
+		}
+		if i >= len(want) || !bytes.Equal(f.bytes(), want[i]) {
+			t.Fatalf("frame %d of %d differs: %d bytes", i, len(want), f.size)
+		}
+		f.release()
+	}
+	fr.dropOver()
+	if used := b.used.Load(); used != 0 {
+		t.Errorf("%d bytes of the budget are not given back", used)
+	}
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 'a', 0, 0, 0, 0}, []byte{})
+	f.Add([]byte{0, 0, 0, 1, 'a', 0, 0, 0, 2, 'b', 'c'}, []byte{0})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xfe}, []byte{2})
+	f.Add([]byte{0, 0, 0x10, 0, 'x'}, []byte{3, 0})
+	f.Add(append(sized(make([]byte, 300)), sized(make([]byte, 70))...), []byte{40, 1, 63})
+	f.Fuzz(func(t *testing.T, data, chunks []byte) {
+		const limit = 4096
+		checkFrames(t, &chunkConn{data: data, chunks: chunks}, data, limit)
+		checkFrames(t, &pollConn{chunkConn{data: data, chunks: chunks}}, data, limit)
+	})
+}
+
+// Frames of all sizes that matter, in pieces of all sizes that matter.
+func TestFramesOfAllSizes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	sizes := []int{
+		1, 2, 59, 60, 61, 63, 64, 65, 511, 512, smallFrame - 1, smallFrame, smallFrame + 1,
+		readSize - sizePrefix - 1, readSize - sizePrefix, readSize - sizePrefix + 1, readSize, readSize + 1,
+		firstStep - 1, firstStep, firstStep + 1, firstStep * stepFactor, firstStep*stepFactor + 1, 5 << 20,
+	}
+	for range 20 {
+		var data []byte
+		for range 8 {
+			size := sizes[random.IntN(len(sizes))]
+			frame := make([]byte, sizePrefix+size)
+			for i := range frame {
+				frame[i] = byte(random.Uint32())
+			}
+			data = append(data, sized(frame)...)
+		}
+		chunks := [][]byte{nil, {0, 255, 3}, {255}}[random.IntN(3)]
+		checkFrames(t, &chunkConn{data: data, chunks: chunks}, data, 8<<20)
+		checkFrames(t, &pollConn{chunkConn{data: data, chunks: chunks}}, data, 8<<20)
+	}
+}
+
+// Memory follows what has arrived: a client that promises 100 MiB and sends a byte holds
+// the first step, and no read buffer.
+func TestPromisesHoldNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Handler: echo})
+		c := r.dial()
+		promise := binary.BigEndian.AppendUint32(nil, 100<<20)
+		c.send(append(promise, 0))
+		synctest.Wait()
+		if got := r.frameMemory(); got != firstStep {
+			t.Errorf("a promise holds %d bytes", got)
+		}
+		c.send(make([]byte, firstStep-1))
+		c.send([]byte{0})
+		synctest.Wait()
+		if got := r.frameMemory(); got != firstStep*stepFactor {
+			t.Errorf("after the first step: %d bytes", got)
+		}
+		_ = c.conn.Close()
+		synctest.Wait()
+		if got := r.frameMemory(); got != 0 {
+			t.Errorf("after its end: %d bytes", got)
+		}
+	})
+}
+
+// Large frames wait for memory, small ones pass them; two half frames that wait for each
+// other end after Limits.MemoryPatience.
+func TestFrameMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 512 << 10
+		release := make(chan struct{})
+		r := newRig(t, Options{
+			Limits: Limits{MaxRequestBytes: limit, QueuedRequestBytes: limit, FrameSilence: time.Hour},
+			Handler: HandlerFunc(func(ctx context.Context, r *Request) Outcome {
+				if len(r.Body) > smallFrame {
+					<-release
+					return Outcome{Response: respond(r, "large")}
+				}
+				return echo(ctx, r)
+			}),
+		})
+		large := metadata(1, string(make([]byte, 400<<10)))
+		first, second, small := r.dial(), r.dial(), r.dial()
+		first.send(large)
+		synctest.Wait()
+		go func() { _, _ = second.conn.Write(large) }() // waits for the first
+		synctest.Wait()
+		small.send(metadata(2, "small"))
+		small.expect("2:small")
+		first.expect()
+		second.expect()
+		if got := r.server.budget.waits.Load(); got == 0 {
+			t.Error("nobody waited for memory")
+		}
+		close(release)
+		first.expect("1:large")
+		second.expect("1:large")
+	})
+}
+
+func TestHalfFramesDoNotWaitForEachOtherForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 2 * firstStep
+		r := newRig(t, Options{Handler: echo, Limits: Limits{MaxRequestBytes: limit, QueuedRequestBytes: limit, FrameSilence: time.Hour}})
+		large := metadata(1, string(make([]byte, 400<<10)))
+		one, two := r.dial(), r.dial()
+		for _, c := range []*client{one, two} {
+			c.send(large[:firstStep-10]) // holds the first step: together all there is
+		}
+		synctest.Wait()
+		for _, c := range []*client{one, two} {
+			go func() { _, _ = c.conn.Write(large[firstStep-10:]) }()
+		}
+		time.Sleep(DefaultMemoryPatience + time.Second)
+		ends := 0
+		for _, c := range []*client{one, two} {
+			if answers, end := c.take(); end != nil {
+				ends++
+			} else if len(answers) != 1 {
+				t.Errorf("a survivor got %d answers", len(answers))
+			}
+		}
+		if ends == 0 {
+			t.Error("both still wait")
+		}
+	})
+}
+
+// A frame's memory goes back when its last reference does, and FreeBody gives up the
+// connection's own.
+func TestFrameReferences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pending *Pending
+		var asked *Request
+		r := newRig(t, Options{Handler: HandlerFunc(func(_ context.Context, r *Request) Outcome {
+			asked, pending = r, NewPending()
+			return Outcome{Pending: pending}
+		})})
+		c := r.dial()
+		body := string(make([]byte, 100<<10))
+		held := func(what string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			if got := r.frameMemory() > 0; got != want {
+				t.Errorf("%s: memory held = %v", what, got)
+			}
+		}
+		c.send(produce(1, body))
+		held("while pending", true)
+		pending.Complete(Outcome{NoResponse: true})
+		held("when answered", false)
+
+		c.send(produce(2, body))
+		synctest.Wait()
+		asked.FreeBody()
+		asked.FreeBody()
+		held("after FreeBody", false)
+		pending.Complete(Outcome{NoResponse: true})
+
+		c.send(produce(3, body))
+		synctest.Wait()
+		asked.Retain()
+		pending.Complete(Outcome{NoResponse: true})
+		held("when answered but retained", true)
+		asked.Release()
+		held("after Release", false)
+	})
+}
+
+// While a request waits, a byte too many costs a small buffer.
+func TestReadBufferShrinks(t *testing.T) {
+	conn := &pollConn{chunkConn{data: append(metadata(1, "x"), 0)}}
+	fr := newFrameReader(conn, NewBuffers(0), newBudget(1<<20, time.Second), 1<<20)
+	var f frame
+	if err := fr.next(context.Background(), &f); err != nil {
+		t.Fatal(err)
+	}
+	defer f.release()
+	if fr.over == nil || len(fr.over.b) != minClass || fr.w-fr.r != 1 {
+		t.Errorf("%d bytes left in a buffer of %d", fr.w-fr.r, len(fr.over.b))
+	}
+	if fr.buffered() {
+		t.Error("one byte counts as a complete frame")
+	}
+}
+
+var _ readableWaiter = (*memnet.Conn)(nil)
