@@ -1,6 +1,10 @@
 package logstore
 
-import "math"
+import (
+	"math"
+
+	"github.com/klamm-mq/klamm/protocol/batch"
+)
 
 // Config is what one log needs of its topic's configuration, typed. Whoever knows the
 // topic keys fills it; UpdateConfig swaps it while the log is in use. The names are
@@ -21,10 +25,11 @@ type Config struct {
 	RetentionMs    int64 // retention.ms, -1 = for ever
 	RetentionBytes int64 // retention.bytes, -1 = no limit
 
-	MaxMessageBytes   int32 // max.message.bytes, of one batch
-	LogAppendTime     bool  // message.timestamp.type=LogAppendTime
-	TimestampBeforeMs int64 // message.timestamp.before.max.ms
-	TimestampAfterMs  int64 // message.timestamp.after.max.ms
+	Compression       batch.Compression // compression.type and the codec's level
+	MaxMessageBytes   int32             // max.message.bytes, of one batch
+	LogAppendTime     bool              // message.timestamp.type=LogAppendTime
+	TimestampBeforeMs int64             // message.timestamp.before.max.ms
+	TimestampAfterMs  int64             // message.timestamp.after.max.ms
 
 	FlushMessages     int64 // flush.messages: unflushed records that make a flush due
 	FlushMs           int64 // flush.ms: age of unflushed records that makes a flush due

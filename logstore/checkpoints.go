@@ -1,0 +1,112 @@
+package logstore
+
+import (
+	"fmt"
+
+	"github.com/klamm-mq/klamm/protocol/offset"
+)
+
+// noteMoved puts a log on the list of those whose persisted promises may be behind.
+func (d *Dir) noteMoved(l *Log) {
+	if l.moved.Swap(true) {
+		return
+	}
+	d.mu.Lock()
+	d.moved[l] = struct{}{}
+	d.mu.Unlock()
+}
+
+func (d *Dir) movedLogs() []*Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return sortedLogs(d.moved)
+}
+
+// noteSettled takes a log off the list. The race: an append publishes its end, finds
+// moved still set and leaves it; then moved is cleared here. So the log is looked at
+// once more afterwards.
+func (d *Dir) noteSettled(l *Log) {
+	d.mu.Lock()
+	delete(d.moved, l)
+	l.moved.Store(false)
+	d.mu.Unlock()
+	if !l.settled() {
+		d.noteMoved(l)
+	}
+}
+
+// settled: nothing is left that a checkpoint could say of the log.
+func (l *Log) settled() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.closed || l.failure != nil ||
+		l.marks.flushed == l.marks.end && l.recovery.point == l.marks.end && l.recovery.pending == noPending
+}
+
+// checkpointPromises persists the flushed offsets and recovery points of the logs that
+// moved. The values are read while the turn is held, so that a truncation, which
+// lowers them under the same turn, is never undone.
+func (d *Dir) checkpointPromises() error {
+	d.marks.lock()
+	defer d.marks.unlock()
+	moved := d.movedLogs()
+	for _, l := range moved {
+		l.mu.RLock()
+		flushed, point, closed := l.marks.flushed, l.recovery.point, l.closed
+		l.mu.RUnlock()
+		if !closed {
+			d.marks.setFlushed(l.id, flushed)
+			d.marks.setRecovery(l.id, point)
+		}
+	}
+	if err := d.marks.write(flushedMarks, recoveryMarks); err != nil {
+		return d.checkpointError(err)
+	}
+	for _, l := range moved {
+		if l.settled() {
+			d.noteSettled(l)
+		}
+	}
+	return nil
+}
+
+// checkpointLogStarts persists where each log begins.
+func (d *Dir) checkpointLogStarts() error {
+	d.marks.lock()
+	defer d.marks.unlock()
+	for _, l := range d.Logs() {
+		if !l.isClosed() {
+			d.marks.setStart(l.id, int64(l.LogStart()))
+		}
+	}
+	if err := d.marks.write(startMarks); err != nil {
+		return d.checkpointError(err)
+	}
+	return nil
+}
+
+// checkpointHighWatermarks persists what is told of the logs' high watermarks.
+func (d *Dir) checkpointHighWatermarks(of func(*Log) (offset.HighWatermark, bool)) error {
+	d.marks.lock()
+	defer d.marks.unlock()
+	for _, l := range d.Logs() {
+		if hw, ok := of(l); ok && !l.isClosed() {
+			d.marks.setHighWatermark(l.id, int64(hw))
+		}
+	}
+	if err := d.marks.write(highWatermarkMarks); err != nil {
+		return d.checkpointError(err)
+	}
+	return nil
+}
+
+// checkpointError sorts the error of a checkpoint's write: without room the old
+// checkpoint stays and the write is tried again; anything else is the disk's failure.
+func (d *Dir) checkpointError(err error) error {
+	if isNoSpace(err) {
+		d.noteNoSpace(err)
+		return fmt.Errorf("%w: %w", ErrDirFull, err)
+	}
+	d.fail(err)
+	return fmt.Errorf("%w: %w", ErrDirOffline, err)
+}

@@ -1,0 +1,270 @@
+package logstore
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// DirOptions describe one log directory.
+type DirOptions struct {
+	FS        vfs.FS
+	Path      string
+	NodeID    int32
+	ClusterID string    // "" while it is not known yet, see Dir.SetClusterID
+	Rand      io.Reader // draws the directory id and the names of retired directories
+	Logger    *slog.Logger
+	Codecs    *batch.Codecs
+	// Pool bounds descriptors and indexes; share one between the directories of a
+	// broker. nil = one with default bounds.
+	Pool *segment.FilePool
+
+	// ReserveBytes is the room that appends leave on the file system; 0 = 1 % of it,
+	// at least 64 MiB, at most 1 GiB and at most a tenth.
+	ReserveBytes uint64
+	// ProducerIDExpiration is producer.id.expiration.ms; 0 = one day.
+	ProducerIDExpiration time.Duration
+
+	// OnOffline is called once, on a goroutine of its own, when the disk fails: all
+	// waiters for this directory must be answered. Dir.Err says the same.
+	OnOffline func(d *Dir, err error)
+	// OnLogFailed is called once, on a goroutine of its own, for each log that turns
+	// out to be damaged while in use. Log.Failure says the same.
+	OnLogFailed func(l *Log, err error)
+
+	Registerer prometheus.Registerer // nil = no metrics
+}
+
+func (o *DirOptions) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Pool == nil {
+		o.Pool = segment.NewFilePool(segment.PoolOptions{})
+	}
+	if o.Codecs == nil {
+		o.Codecs = batch.NewCodecs(batch.CodecsOptions{})
+	}
+	if o.ProducerIDExpiration == 0 {
+		o.ProducerIDExpiration = 24 * time.Hour
+	}
+}
+
+// Dir is one log directory: its identity, its logs, and what they share, which is the
+// disk. It is safe for concurrent use.
+type Dir struct {
+	o        DirOptions
+	lockFile io.Closer
+	syncer   vfs.Syncer
+	marks    *marks
+	space    *space
+	metrics  *metrics
+
+	previousEpoch int64
+	cleanStop     bool // the last run ended with a clean stop
+
+	failure atomic.Pointer[error]
+	nowMs   atomic.Int64 // the latest time that anybody has mentioned
+
+	identity chan struct{} // held while meta.properties is written
+
+	mu           sync.Mutex
+	meta         meta
+	logs         map[checkpoint.TopicIDPartition]*Log
+	failed       map[checkpoint.TopicIDPartition]failedDir
+	segOptions   map[segmentSizes]*segment.Options
+	retired      []retiredDir
+	wanted       []*Log // want a flush round
+	spareWanted  []*Log
+	spareRound   *FlushRound
+	flushing     bool
+	rootUnsynced bool
+	moved        map[*Log]struct{}
+}
+
+// failedDir is a partition directory that could not be opened.
+type failedDir struct {
+	id   ID
+	path string // "" if it is missing
+	err  error
+}
+
+type segmentSizes struct{ indexInterval, maxIndex int32 }
+
+// OpenDir opens a log directory, making it if need be: it takes the lock, and reads the
+// identity and the checkpoints. OpenLogs must follow. A directory that belongs to
+// another broker is refused with a *ForeignDirError; vfs.ErrLocked says that another
+// process uses it.
+func OpenDir(o DirOptions) (*Dir, error) {
+	o.setDefaults()
+	d := &Dir{
+		o:          o,
+		identity:   make(chan struct{}, 1),
+		logs:       make(map[checkpoint.TopicIDPartition]*Log),
+		failed:     make(map[checkpoint.TopicIDPartition]failedDir),
+		segOptions: make(map[segmentSizes]*segment.Options),
+		moved:      make(map[*Log]struct{}),
+		marks:      newMarks(o.FS, o.Path),
+		metrics:    newMetrics(o.Registerer, o.Path),
+	}
+	if err := d.open(); err != nil {
+		d.release()
+		return nil, fmt.Errorf("open log directory %s: %w", o.Path, err)
+	}
+	return d, nil
+}
+
+const lockName = ".lock"
+
+func (d *Dir) open() (err error) {
+	o := &d.o
+	if err := o.FS.MkdirAll(o.Path, 0o755); err != nil {
+		return err
+	}
+	if err := refuseKafkaMetadata(o.FS, o.Path); err != nil {
+		return err
+	}
+	if d.lockFile, err = o.FS.Lock(filepath.Join(o.Path, lockName)); err != nil {
+		return err
+	}
+	if d.meta, err = loadMeta(o); err != nil {
+		return err
+	}
+	if d.syncer, err = o.FS.OpenSyncer(o.Path); err != nil {
+		return err
+	}
+	room, err := o.FS.Space(o.Path)
+	if err != nil {
+		return fmt.Errorf("find out the free space: %w", err)
+	}
+	d.space = newSpace(o.ReserveBytes, room)
+	d.checkSpace()
+	d.previousEpoch, d.cleanStop, err = checkpoint.ReadCleanShutdown(o.FS, d.file(checkpoint.CleanShutdownFile))
+	if err != nil {
+		return err
+	}
+	return d.marks.load(func(err error) { o.Logger.Error("checkpoint cannot be read", "err", err) })
+}
+
+// release gives up lock and syncer.
+func (d *Dir) release() {
+	if d.syncer != nil {
+		_ = d.syncer.Close()
+	}
+	if d.lockFile != nil {
+		_ = d.lockFile.Close()
+	}
+}
+
+func (d *Dir) file(name string) string { return filepath.Join(d.o.Path, name) }
+
+// Path is the directory's path as configured.
+func (d *Dir) Path() string { return d.o.Path }
+
+// DirectoryID is the id that meta.properties gives the directory.
+func (d *Dir) DirectoryID() uuid.UUID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meta.directoryID
+}
+
+// ClusterID is the cluster that the directory belongs to, "" if that is not known yet.
+func (d *Dir) ClusterID() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meta.clusterID
+}
+
+// PreviousBrokerEpoch is the broker epoch of the clean stop that ended the last run;
+// -1 and false after a crash, or in a new directory.
+func (d *Dir) PreviousBrokerEpoch() (epoch int64, clean bool) {
+	return d.previousEpoch, d.cleanStop
+}
+
+// Err is nil while the disk works. Afterwards it wraps ErrDirOffline and the cause.
+func (d *Dir) Err() error {
+	if err := d.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail takes the directory offline, for good: after a failed sync nobody knows what is
+// on the disk, and a repeated one proves nothing.
+func (d *Dir) fail(cause error) {
+	err := fmt.Errorf("%w: %w", ErrDirOffline, cause)
+	if !d.failure.CompareAndSwap(nil, &err) {
+		return
+	}
+	d.metrics.offline()
+	d.o.Logger.Error("log directory failed and is offline", "dir", d.o.Path, "err", cause)
+	if d.o.OnOffline != nil {
+		go d.o.OnOffline(d, err)
+	}
+}
+
+// clock is the latest time that a caller has mentioned, for what has no time of its
+// own to go by.
+func (d *Dir) clock() time.Time { return time.UnixMilli(d.nowMs.Load()) }
+
+func (d *Dir) noteTime(now time.Time) {
+	if ms := now.UnixMilli(); ms > d.nowMs.Load() {
+		d.nowMs.Store(ms)
+	}
+}
+
+// Log is the log of a partition, nil if the directory has none that is usable.
+func (d *Dir) Log(topicID uuid.UUID, partition int32) *Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.logs[checkpoint.TopicIDPartition{TopicID: topicID, Partition: partition}]
+}
+
+// Logs is all logs in use, ordered by topic and partition.
+func (d *Dir) Logs() []*Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	logs := slices.Collect(maps.Values(d.logs))
+	slices.SortFunc(logs, compareLogs)
+	return logs
+}
+
+func sortedLogs(set map[*Log]struct{}) []*Log {
+	logs := slices.Collect(maps.Keys(set))
+	slices.SortFunc(logs, compareLogs)
+	return logs
+}
+
+func compareLogs(a, b *Log) int {
+	return cmp.Or(cmp.Compare(a.id.Topic, b.id.Topic), cmp.Compare(a.id.Partition, b.id.Partition))
+}
+
+// segmentOptions is shared by all logs with the same sizes.
+func (d *Dir) segmentOptions(c Config) *segment.Options {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sizes := segmentSizes{c.IndexIntervalBytes, c.SegmentIndexBytes}
+	o := d.segOptions[sizes]
+	if o == nil {
+		o = &segment.Options{
+			FS: d.o.FS, Pool: d.o.Pool, Codecs: d.o.Codecs,
+			IndexIntervalBytes: int(c.IndexIntervalBytes), MaxIndexBytes: int(c.SegmentIndexBytes),
+		}
+		d.segOptions[sizes] = o
+	}
+	return o
+}

@@ -1,0 +1,213 @@
+package logstore
+
+import (
+	"errors"
+
+	"github.com/klamm-mq/klamm/internal/invariant"
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/offset"
+)
+
+// FlushRound is one group commit of a directory.
+//
+//	BeginFlush   notes the ends of the logs that want a flush, and holds their files
+//	Sync         makes the files durable, then the partition directories, then the
+//	             directory itself; the only part that blocks
+//	Finish       reports the noted ends as flushed
+//
+// What is appended after BeginFlush belongs to the next round, even if the sync
+// happens to cover it. There is one round at a time. The three steps are apart so that
+// a simulation can put a crash, or appends, between them.
+type FlushRound struct {
+	d     *Dir
+	parts []flushPart
+	files []vfs.File
+	dirs  []*Log // whose directories have new files
+	root  bool   // new partition directories
+	err   error
+}
+
+// flushPart is one log's share.
+type flushPart struct {
+	log   *Log
+	noted int64
+	segs  []*segment.Flush
+}
+
+// FlushedLog is a log whose flushed end moved.
+type FlushedLog struct {
+	Log     *Log
+	Flushed offset.Flushed
+}
+
+// wantFlush puts a log on the list of the next round.
+func (d *Dir) wantFlush(l *Log) {
+	if l.queued.Swap(true) {
+		return
+	}
+	d.mu.Lock()
+	d.wanted = append(d.wanted, l)
+	d.mu.Unlock()
+}
+
+// BeginFlush starts a round over the logs that want one; nil if none does or the
+// directory is offline.
+func (d *Dir) BeginFlush() *FlushRound {
+	d.mu.Lock()
+	invariant.Check(!d.flushing, "two flush rounds at once in %s", d.o.Path)
+	if len(d.wanted) == 0 || d.Err() != nil {
+		d.mu.Unlock()
+		return nil
+	}
+	r := d.spareRound
+	if r == nil {
+		r = &FlushRound{d: d}
+	}
+	d.spareRound = nil
+	wanted := d.wanted
+	d.wanted = d.spareWanted
+	d.flushing = true
+	r.root, d.rootUnsynced = d.rootUnsynced, false
+	d.mu.Unlock()
+
+	for i, l := range wanted {
+		l.queued.Store(false)
+		r.add(l)
+		wanted[i] = nil
+	}
+	d.mu.Lock()
+	d.spareWanted = wanted[:0]
+	d.mu.Unlock()
+	return r
+}
+
+// add takes one log into the round: every segment that may hold bytes between the
+// flushed end and the end noted now, rolled ones included.
+func (r *FlushRound) add(l *Log) {
+	l.mu.Lock()
+	if l.closed || l.failure != nil {
+		l.mu.Unlock()
+		return
+	}
+	m := &l.marks
+	m.noted = min(m.end, m.ceiling)
+	noted, from, segs := m.noted, m.flushed, l.segs
+	if l.dirUnsynced {
+		r.dirs = append(r.dirs, l)
+		l.dirUnsynced = false
+	}
+	l.mu.Unlock()
+
+	part := r.newPart(l, noted)
+	for i := len(segs) - 1; i >= 0; i-- {
+		f, err := segs[i].BeginFlush()
+		if err != nil && !errors.Is(err, segment.ErrClosed) && r.err == nil {
+			r.err = err // a closed one was truncated away: nothing of it is noted
+		}
+		if f != nil {
+			part.segs = append(part.segs, f)
+			r.files = append(r.files, f.File())
+		}
+		if segs[i].BaseOffset() <= from {
+			break
+		}
+	}
+}
+
+// newPart reuses the memory of an earlier round.
+func (r *FlushRound) newPart(l *Log, noted int64) *flushPart {
+	if n := len(r.parts); n < cap(r.parts) {
+		r.parts = r.parts[:n+1]
+	} else {
+		r.parts = append(r.parts, flushPart{})
+	}
+	p := &r.parts[len(r.parts)-1]
+	p.log, p.noted = l, noted
+	return p
+}
+
+// Sync makes everything noted durable. It blocks on the disk. Nothing may be called a
+// second time after an error: a repeated sync proves nothing.
+func (r *FlushRound) Sync() error {
+	if r.err != nil {
+		return r.err
+	}
+	if err := r.d.syncer.SyncAll(r.files); err != nil {
+		return err
+	}
+	for _, l := range r.dirs {
+		if err := r.d.o.FS.SyncDir(l.path); err != nil && !l.isClosed() {
+			return err // a closed one was renamed on its way to deletion
+		}
+	}
+	if r.root {
+		return r.d.o.FS.SyncDir(r.d.o.Path)
+	}
+	return nil
+}
+
+// Finish ends the round with the result of Sync. Without an error it returns the logs
+// whose flushed end moved. With one the directory is offline, and nothing moved.
+func (r *FlushRound) Finish(err error) []FlushedLog {
+	d := r.d
+	if err != nil {
+		d.fail(err)
+	}
+	var flushed []FlushedLog
+	for i := range r.parts {
+		p := &r.parts[i]
+		for _, f := range p.segs {
+			f.Finish(err)
+		}
+		if err != nil {
+			continue
+		}
+		if end, moved := p.log.noteFlushed(p.noted); moved {
+			flushed = append(flushed, FlushedLog{Log: p.log, Flushed: offset.Flushed(end)})
+			d.noteMoved(p.log)
+		}
+	}
+	d.metrics.round(len(r.parts), err)
+	r.reset()
+	d.mu.Lock()
+	d.flushing = false
+	d.spareRound = r
+	d.mu.Unlock()
+	return flushed
+}
+
+// noteFlushed raises the flushed end to what the round noted, unless a truncation
+// came between: the bytes that are above it now were written after the sync began.
+func (l *Log) noteFlushed(noted int64) (end int64, moved bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := &l.marks
+	noted = min(noted, m.noted)
+	if l.closed || noted <= m.flushed {
+		return m.flushed, false
+	}
+	invariant.Check(noted <= m.end, "flushed end %d of %s above its end %d", noted, l.path, m.end)
+	m.flushed = noted
+	return noted, true
+}
+
+// Flush runs one whole round: what the committer does.
+func (d *Dir) Flush() []FlushedLog {
+	r := d.BeginFlush()
+	if r == nil {
+		return nil
+	}
+	return r.Finish(r.Sync())
+}
+
+// reset empties the round but keeps its memory.
+func (r *FlushRound) reset() {
+	for i := range r.parts {
+		clear(r.parts[i].segs)
+		r.parts[i] = flushPart{segs: r.parts[i].segs[:0]}
+	}
+	clear(r.files)
+	clear(r.dirs)
+	r.parts, r.files, r.dirs, r.root, r.err = r.parts[:0], r.files[:0], r.dirs[:0], false, nil
+}

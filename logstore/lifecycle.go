@@ -1,0 +1,312 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
+	"github.com/klamm-mq/klamm/logstore/epoch"
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"golang.org/x/sync/errgroup"
+)
+
+// retiredDir is a directory named -delete whose files go when its time has come.
+type retiredDir struct {
+	path  string
+	dueMs int64
+}
+
+// CreateLog makes the directory of a partition that this broker has never had, and an
+// empty log in it. It refuses a partition that could not be opened, or whose directory
+// is missing although it held flushed records (decision D19), with that error; any
+// other existing directory of that name is an error that wraps fs.ErrExist.
+func (d *Dir) CreateLog(now time.Time, id ID, c Config) (*Log, error) {
+	d.noteTime(now)
+	if err := d.mayCreate(id); err != nil {
+		return nil, fmt.Errorf("create log %s: %w", id, err)
+	}
+	l := d.newLog(id, d.file(partitionDirName(id.Topic, id.Partition)), c)
+	if err := d.createFiles(l, now); err != nil {
+		return nil, l.ioError("create log", err)
+	}
+	l.epochs = epoch.New(d.o.FS, l.path)
+	l.loaded, l.tailKnown, l.dirUnsynced = true, true, true
+	l.noteTransactions()
+	d.mu.Lock()
+	d.rootUnsynced = true
+	d.mu.Unlock()
+	if !d.register(l) {
+		return nil, fmt.Errorf("create log %s: %w", id, fs.ErrExist)
+	}
+	return l, nil
+}
+
+func (d *Dir) mayCreate(id ID) error {
+	if err := d.Err(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	f, failed := d.failed[id.key()]
+	d.mu.Unlock()
+	if failed {
+		return f.err
+	}
+	if _, err := d.o.FS.Stat(d.file(partitionDirName(id.Topic, id.Partition))); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fs.ErrExist
+		}
+		return err
+	}
+	return nil
+}
+
+// createFiles writes partition.metadata before the segment, so that no record is ever
+// without its topic. The directories' entries are made durable by the first round.
+func (d *Dir) createFiles(l *Log, now time.Time) (err error) {
+	if err := d.forgetStale(l.id); err != nil {
+		return err
+	}
+	if err := d.o.FS.MkdirAll(l.path, 0o755); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = d.o.FS.RemoveAll(l.path) // what remains is set aside at the next start
+		}
+	}()
+	file := l.file(checkpoint.PartitionMetadataFile)
+	if err := checkpoint.WritePartitionMetadata(d.o.FS, file, l.id.TopicID); err != nil {
+		return err
+	}
+	seg, err := segment.Create(l.path, 0, now, l.segOptions)
+	if err != nil {
+		return err
+	}
+	l.segs = []*segment.Segment{seg}
+	return nil
+}
+
+// forgetStale removes marks that an earlier log of this name may have left.
+func (d *Dir) forgetStale(id ID) error {
+	d.marks.lock()
+	defer d.marks.unlock()
+	return d.marks.remove([]ID{id})
+}
+
+// DeleteLogs takes logs out of use and renames their directories to -delete; the files
+// go after file.delete.delay.ms. Their entries leave the checkpoints first, with one
+// write for all: a promise without a directory would be damage at the next start.
+// Regions in flight stay readable.
+func (d *Dir) DeleteLogs(now time.Time, logs ...*Log) error {
+	return d.retireLogs(now, logs, deleteSuffix)
+}
+
+// SetAside takes logs out of use and renames their directories to -stray, where nothing
+// touches them: partitions that metadata does not know, or that are damaged and about
+// to be fetched again.
+func (d *Dir) SetAside(now time.Time, logs ...*Log) error {
+	return d.retireLogs(now, logs, straySuffix)
+}
+
+func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
+	d.noteTime(now)
+	if len(logs) == 0 {
+		return nil
+	}
+	for _, l := range logs {
+		l.close()
+	}
+	// Without room the entries stay for now. They are of topics that nobody knows any
+	// more, and leave with the next write.
+	if err := d.forget(logs...); err != nil && !isNoSpace(err) {
+		return err
+	}
+	for _, l := range logs {
+		l.abandon()
+		to, err := d.rename(l.path, l.id.Topic, l.id.Partition, suffix)
+		if err != nil {
+			return l.ioError("retire", err)
+		}
+		d.mu.Lock()
+		delete(d.logs, l.id.key())
+		if suffix == deleteSuffix {
+			d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli() + l.Config().FileDeleteDelayMs})
+		}
+		d.mu.Unlock()
+	}
+	if err := d.o.FS.SyncDir(d.o.Path); err != nil {
+		d.fail(err)
+		return d.Err()
+	}
+	return nil
+}
+
+// SetAsideFailed does the same for partitions that OpenLogs has reported as failed, so
+// that CreateLog may begin them anew. Of a missing one only the marks are left to go.
+func (d *Dir) SetAsideFailed(now time.Time, ids ...ID) error {
+	d.noteTime(now)
+	var failed []failedDir
+	d.mu.Lock()
+	for _, id := range ids {
+		if f, ok := d.failed[id.key()]; ok {
+			failed = append(failed, f)
+		}
+	}
+	d.mu.Unlock()
+	for _, f := range failed {
+		if err := d.forgetStale(f.id); err != nil {
+			return d.checkpointError(err)
+		}
+		if f.path != "" {
+			if _, err := d.rename(f.path, f.id.Topic, f.id.Partition, straySuffix); err != nil {
+				return err
+			}
+		}
+		d.mu.Lock()
+		delete(d.failed, f.id.key())
+		d.mu.Unlock()
+	}
+	return d.o.FS.SyncDir(d.o.Path)
+}
+
+func (d *Dir) rename(path, topic string, partition int32, suffix string) (string, error) {
+	name, err := retiredDirName(d.o.Rand, topic, partition, suffix)
+	if err != nil {
+		return "", err
+	}
+	to := filepath.Join(d.o.Path, name)
+	d.o.Logger.Info("partition directory renamed", "from", path, "to", to)
+	return to, d.o.FS.Rename(path, to)
+}
+
+// removeRetired removes the directories whose time has come.
+func (d *Dir) removeRetired(now time.Time) {
+	d.mu.Lock()
+	var due []retiredDir
+	var later []retiredDir
+	for _, r := range d.retired {
+		if r.dueMs <= now.UnixMilli() {
+			due = append(due, r)
+		} else {
+			later = append(later, r)
+		}
+	}
+	d.retired = later
+	d.mu.Unlock()
+	for _, r := range due {
+		if err := d.o.FS.RemoveAll(r.path); err != nil {
+			d.o.Logger.Warn("deleted partition's directory stays until the next start", "dir", r.path, "err", err)
+		}
+	}
+}
+
+// close makes every use answer ErrClosed.
+func (l *Log) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+}
+
+// abandon gives the files up without writing anything.
+func (l *Log) abandon() {
+	l.close()
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	for _, s := range l.segments() {
+		s.Abandon()
+	}
+}
+
+// Abandon closes all files without flushing or marking anything, as a crash would. The
+// lock is given up.
+func (d *Dir) Abandon() {
+	for _, l := range d.Logs() {
+		l.abandon()
+	}
+	d.release()
+}
+
+// closeThreads is how many logs Close works on at once: each waits for a few syncs,
+// which file systems do together.
+const closeThreads = 16
+
+// Close ends the use of the directory. Committer and keeper have been stopped. It
+// flushes everything, moves all recovery points to the log ends, writes the checkpoints
+// and, if all of that succeeded for all partitions, the marker of a clean stop.
+func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
+	d.noteTime(now)
+	defer d.Abandon()
+	if err := d.Err(); err != nil {
+		return err
+	}
+	logs := d.Logs()
+	for _, l := range logs {
+		if !l.settled() || l.needsDirSync() {
+			d.wantFlush(l)
+		}
+	}
+	d.Flush()
+	var g errgroup.Group
+	g.SetLimit(closeThreads)
+	for _, l := range logs {
+		g.Go(func() error { return l.finish(now) })
+	}
+	err := errors.Join(g.Wait(), d.checkpointPromises(), d.checkpointLogStarts(), d.Err())
+	if err != nil {
+		return fmt.Errorf("close log directory %s: %w", d.o.Path, err)
+	}
+	if d.hasFailures(logs) {
+		d.o.Logger.Warn("no clean stop: some partitions have failed", "dir", d.o.Path)
+		return nil
+	}
+	file := d.file(checkpoint.CleanShutdownFile)
+	if err := checkpoint.WriteCleanShutdown(d.o.FS, file, brokerEpoch); err != nil {
+		return fmt.Errorf("close log directory %s: %w", d.o.Path, err)
+	}
+	return nil
+}
+
+// hasFailures: a clean stop would vouch for what is damaged.
+func (d *Dir) hasFailures(logs []*Log) bool {
+	for _, l := range logs {
+		if l.Failure() != nil {
+			return true
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.failed) > 0
+}
+
+func (l *Log) needsDirSync() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.dirUnsynced
+}
+
+// finish moves the recovery point to the end and closes the segments.
+func (l *Log) finish(now time.Time) error {
+	if l.usable() != nil {
+		return nil
+	}
+	l.settleRecoveryPoint()
+	if !l.settled() || l.epochs.Dirty() {
+		if err := l.captureRecoveryPoint(now); err != nil {
+			return err
+		}
+		if !l.settleRecoveryPoint() {
+			return fmt.Errorf("close %s: %d is not flushed, only %d is", l.id, l.LogEnd(), l.Flushed())
+		}
+	}
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	for _, s := range l.segments() {
+		if err := s.Close(); err != nil {
+			return fmt.Errorf("close %s: %w", l.id, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package logstore
+
+import (
+	"fmt"
+
+	"github.com/klamm-mq/klamm/internal/invariant"
+)
+
+// TimestampOffset is an answer to a look-up by time.
+type TimestampOffset struct {
+	TimestampMs int64
+	Offset      int64
+	LeaderEpoch int32 // -1 if unknown
+}
+
+// OffsetForTimestamp finds the first record, in the order of offsets, whose timestamp
+// is at least tsMs; false if there is none (ListOffsets).
+func (l *Log) OffsetForTimestamp(tsMs int64) (TimestampOffset, bool, error) {
+	if err := l.usable(); err != nil {
+		return TimestampOffset{}, false, err
+	}
+	b := l.bounds()
+	for _, s := range b.segs {
+		largest, err := s.MaxTimestamp()
+		if err != nil {
+			return TimestampOffset{}, false, l.readError(err)
+		}
+		if largest.TimestampMs < tsMs {
+			continue
+		}
+		t, found, err := s.OffsetForTimestamp(tsMs, b.start)
+		if err != nil {
+			return TimestampOffset{}, false, l.readError(err)
+		}
+		if found {
+			return TimestampOffset(t), true, nil
+		}
+	}
+	return TimestampOffset{}, false, nil
+}
+
+// OffsetOfMaxTimestamp finds the first record that has the largest timestamp of the
+// log (KIP-734); false if no record has a timestamp.
+func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, bool, error) {
+	if err := l.usable(); err != nil {
+		return TimestampOffset{}, false, err
+	}
+	b := l.bounds()
+	in, largest := 0, int64(-1)
+	for i, s := range b.segs {
+		t, err := s.MaxTimestamp()
+		if err != nil {
+			return TimestampOffset{}, false, l.readError(err)
+		}
+		if t.TimestampMs > largest {
+			in, largest = i, t.TimestampMs
+		}
+	}
+	if largest < 0 {
+		return TimestampOffset{}, false, nil
+	}
+	t, found, err := b.segs[in].OffsetForTimestamp(largest, b.start)
+	if err != nil {
+		return TimestampOffset{}, false, l.readError(err)
+	}
+	return TimestampOffset(t), found, nil
+}
+
+// EpochEnd is the largest known epoch not above the one asked for, and where it ends.
+type EpochEnd struct {
+	Epoch     int32
+	EndOffset int64
+}
+
+// EndOffsetForEpoch answers OffsetsForLeaderEpoch (KIP-101, KIP-279); false if the
+// epoch is newer than all that are known, or none is.
+func (l *Log) EndOffsetForEpoch(epoch int32) (EpochEnd, bool) {
+	found, end := l.epochs.EndOffsetFor(epoch, int64(l.LogEnd()))
+	if end < 0 {
+		return EpochEnd{}, false
+	}
+	return EpochEnd{Epoch: found, EndOffset: end}, true
+}
+
+// LatestEpoch is the newest leader epoch that wrote here, or that began at the end.
+func (l *Log) LatestEpoch() (int32, bool) {
+	e, ok := l.epochs.Latest()
+	return e.Epoch, ok
+}
+
+// EpochForOffset is the leader epoch in which the record at an offset was written;
+// false if the offset is older than all epochs known.
+func (l *Log) EpochForOffset(o int64) (int32, bool) { return l.epochs.EpochForOffset(o) }
+
+// AssignEpoch notes that a leader epoch begins at an offset, when this replica becomes
+// leader and before anything is appended.
+func (l *Log) AssignEpoch(epoch int32, startOffset int64) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	end := l.end()
+	if startOffset > end {
+		return fmt.Errorf("leader epoch %d of %s cannot begin at %d, the log ends at %d", epoch, l.id, startOffset, end)
+	}
+	invariant.Check(epoch >= 0, "leader epoch %d of %s", epoch, l.path)
+	l.assignEpoch(epoch, startOffset)
+	return nil
+}

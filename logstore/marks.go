@@ -1,0 +1,212 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+)
+
+// marks is what a directory's checkpoint files hold: the offsets that survive a crash.
+// Two of them carry the promise of durability.
+//
+//	flushed-offset-checkpoint         flushed   raised after the sync it reports
+//	recovery-point-offset-checkpoint  recovery  raised after log, indexes, epochs and
+//	                                            producer snapshot below it were synced
+//
+// Both are lowered before a truncation begins, and removed before a log is deleted,
+// set aside or started afresh: a mark above what the files hold would turn a lawful
+// end of the log into damage. The others are hints:
+//
+//	log-start-offset-checkpoint       start     a lost one lets deleted records reappear
+//	replication-offset-checkpoint     hw        a lost one lets the high watermark be
+//	                                            found again from the followers
+//
+// The maps are those of the files, also for partitions that could not be opened.
+type marks struct {
+	fs  vfs.FS
+	dir string
+
+	// turn is held while marks are compared and written. It is a channel, not a mutex,
+	// because whoever waits for it waits for a disk.
+	turn chan struct{}
+
+	flushed  map[checkpoint.TopicIDPartition]int64
+	recovery map[checkpoint.TopicPartition]int64
+	start    map[checkpoint.TopicPartition]int64
+	hw       map[checkpoint.TopicPartition]int64
+
+	stale [numMarkFiles]bool // the map holds what the file does not
+
+	// flushedUnknown says that the flushed offsets could not be read: then nobody can
+	// tell a torn tail from damage, so bad bytes count as damage.
+	flushedUnknown error
+}
+
+func newMarks(fs vfs.FS, dir string) *marks {
+	return &marks{fs: fs, dir: dir, turn: make(chan struct{}, 1)}
+}
+
+func (m *marks) lock()   { m.turn <- struct{}{} }
+func (m *marks) unlock() { <-m.turn }
+
+func (m *marks) file(name string) string { return filepath.Join(m.dir, name) }
+
+// load reads all four files. One in a bad format is reported to warn and counts as
+// empty: recovery then scans from the first segment, the log start is the first
+// segment's.
+func (m *marks) load(warn func(err error)) error {
+	var bad *checkpoint.FormatError
+	flushed, err := checkpoint.ReadFlushed(m.fs, m.file(checkpoint.FlushedFile))
+	if errors.As(err, &bad) {
+		warn(err)
+		m.flushedUnknown = err
+		flushed, err = map[checkpoint.TopicIDPartition]int64{}, nil
+	}
+	if err != nil {
+		return err
+	}
+	m.flushed = flushed
+	for name, into := range map[string]*map[checkpoint.TopicPartition]int64{
+		checkpoint.RecoveryPointFile: &m.recovery,
+		checkpoint.LogStartFile:      &m.start,
+		checkpoint.HighWatermarkFile: &m.hw,
+	} {
+		offsets, err := checkpoint.ReadOffsets(m.fs, m.file(name))
+		if errors.As(err, &bad) {
+			warn(err)
+			offsets, err = map[checkpoint.TopicPartition]int64{}, nil
+		}
+		if err != nil {
+			return err
+		}
+		*into = offsets
+	}
+	return nil
+}
+
+// persisted is the offset below which the files of a partition must be whole: a
+// recovery point says as much as a flushed offset.
+func (m *marks) persisted(id ID) int64 {
+	return max(m.flushed[id.key()], m.recovery[id.name()])
+}
+
+// markFile is one of the four files.
+type markFile int8
+
+// The order is that of writing: a recovery point also vouches for what is flushed, so
+// flushed offsets go first when both rise.
+const (
+	flushedMarks markFile = iota
+	recoveryMarks
+	startMarks
+	highWatermarkMarks
+	numMarkFiles
+)
+
+// set replaces one mark and reports whether that was news; a missing one counts as 0.
+func set[K comparable](into map[K]int64, key K, o int64) bool {
+	if into[key] == o {
+		return false
+	}
+	into[key] = o
+	return true
+}
+
+func drop[K comparable](from map[K]int64, key K) bool {
+	_, ok := from[key]
+	delete(from, key)
+	return ok
+}
+
+// note marks a file as behind its map, if news.
+func (m *marks) note(file markFile, news bool) {
+	m.stale[file] = m.stale[file] || news
+}
+
+func (m *marks) setFlushed(id ID, o int64)  { m.note(flushedMarks, set(m.flushed, id.key(), o)) }
+func (m *marks) setRecovery(id ID, o int64) { m.note(recoveryMarks, set(m.recovery, id.name(), o)) }
+func (m *marks) setStart(id ID, o int64)    { m.note(startMarks, set(m.start, id.name(), o)) }
+func (m *marks) setHighWatermark(id ID, o int64) {
+	m.note(highWatermarkMarks, set(m.hw, id.name(), o))
+}
+
+// lower brings all marks of each log down to where it is about to be cut, durably. The
+// promises must not lie above the cut; a start or a high watermark left above it would
+// be believed again when the log has grown past it.
+func (m *marks) lower(ts []Truncation) error {
+	for _, t := range ts {
+		id := t.Log.id
+		m.setFlushed(id, min(t.To, m.flushed[id.key()]))
+		m.setRecovery(id, min(t.To, m.recovery[id.name()]))
+		m.setStart(id, min(t.To, m.start[id.name()]))
+		m.setHighWatermark(id, min(t.To, m.hw[id.name()]))
+	}
+	return m.writeAll()
+}
+
+// remove forgets partitions whose files are about to go, durably.
+func (m *marks) remove(ids []ID) error {
+	for _, id := range ids {
+		m.note(flushedMarks, drop(m.flushed, id.key()))
+		m.note(recoveryMarks, drop(m.recovery, id.name()))
+		m.note(startMarks, drop(m.start, id.name()))
+		m.note(highWatermarkMarks, drop(m.hw, id.name()))
+	}
+	return m.writeAll()
+}
+
+// prune forgets the marks under names that no directory bears. Flushed offsets stay:
+// what they say about a missing directory is not forgotten by itself.
+func (m *marks) prune(names map[checkpoint.TopicPartition]bool) {
+	for file, of := range map[markFile]map[checkpoint.TopicPartition]int64{
+		recoveryMarks: m.recovery, startMarks: m.start, highWatermarkMarks: m.hw,
+	} {
+		before := len(of)
+		maps.DeleteFunc(of, func(name checkpoint.TopicPartition, _ int64) bool { return !names[name] })
+		m.note(file, len(of) < before)
+	}
+}
+
+func (m *marks) writeAll() error {
+	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks)
+}
+
+// write brings those files up to date that are behind. A file whose write failed stays
+// behind, so that nobody mistakes a mark that was lowered in vain for a lowered one.
+func (m *marks) write(files ...markFile) error {
+	for _, f := range files {
+		if !m.stale[f] {
+			continue
+		}
+		if err := m.writeOne(f); err != nil {
+			return fmt.Errorf("write checkpoint of %s: %w", m.dir, err)
+		}
+		m.stale[f] = false
+	}
+	return nil
+}
+
+func (m *marks) writeOne(f markFile) error {
+	switch f {
+	case flushedMarks:
+		return checkpoint.WriteFlushed(m.fs, m.file(checkpoint.FlushedFile), m.flushed)
+	case recoveryMarks:
+		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.RecoveryPointFile), m.recovery)
+	case startMarks:
+		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.LogStartFile), m.start)
+	default:
+		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.HighWatermarkFile), m.hw)
+	}
+}
+
+func (id ID) key() checkpoint.TopicIDPartition {
+	return checkpoint.TopicIDPartition{TopicID: id.TopicID, Partition: id.Partition}
+}
+
+func (id ID) name() checkpoint.TopicPartition {
+	return checkpoint.TopicPartition{Topic: id.Topic, Partition: id.Partition}
+}

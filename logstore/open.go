@@ -1,0 +1,345 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"golang.org/x/sync/errgroup"
+)
+
+// OpenLogsParams say how logs are opened at start.
+type OpenLogsParams struct {
+	Now     time.Time
+	Threads int             // num.recovery.threads.per.data.dir, at least 1
+	Config  func(ID) Config // of a partition; nil = DefaultConfig
+	// Progress is called after each log, one call at a time; nil = nobody asks.
+	Progress func(done, total int)
+}
+
+// FailedLog is a partition directory that cannot be used.
+type FailedLog struct {
+	ID  ID    // Topic is "" if only the topic id is known
+	Err error // a *CorruptionError where it is one
+}
+
+// OpenReport tells what start found.
+type OpenReport struct {
+	Opened   []*Log
+	Failed   []FailedLog
+	SetAside []string // names of directories that were renamed to -stray
+}
+
+// OpenLogs opens all logs of the directory, once, before anything else is done with it.
+// After a clean stop it reads no batches; otherwise it recovers each log from its
+// recovery point and makes durable what it keeps, so that all of it counts as flushed.
+// Logs that are damaged are in the report; an error means that the directory itself
+// cannot be used.
+func (d *Dir) OpenLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error) {
+	d.noteTime(p.Now)
+	if p.Config == nil {
+		p.Config = func(ID) Config { return DefaultConfig() }
+	}
+	report, err := d.openLogs(ctx, p)
+	if err != nil {
+		return report, fmt.Errorf("open logs in %s: %w", d.o.Path, err)
+	}
+	return report, nil
+}
+
+func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error) {
+	entries, err := d.o.FS.ReadDir(d.o.Path)
+	if err != nil {
+		return OpenReport{}, err
+	}
+	// From here on things change, so a crash is no clean stop any more.
+	if d.cleanStop {
+		if err := checkpoint.RemoveCleanShutdown(d.o.FS, d.o.Path, d.file(checkpoint.CleanShutdownFile)); err != nil {
+			return OpenReport{}, err
+		}
+	}
+	j := &openJob{d: d, p: p}
+	for _, e := range entries {
+		if e.IsDir() {
+			j.add(e.Name())
+		}
+	}
+	if err := j.run(ctx); err != nil {
+		return j.report, err
+	}
+	if err := j.setAside(); err != nil {
+		return j.report, err
+	}
+	j.findMissing()
+	if err := j.settle(); err != nil {
+		return j.report, err
+	}
+	j.report.sort()
+	return j.report, nil
+}
+
+// openJob opens the partition directories of one log directory, several at a time.
+type openJob struct {
+	d    *Dir
+	p    OpenLogsParams
+	dirs []partitionName
+
+	mu     sync.Mutex
+	done   int
+	opened []*opening
+	stray  []partitionName // directories without a topic id
+	report OpenReport
+}
+
+type partitionName struct {
+	name      string // of the directory
+	topic     string
+	partition int32
+}
+
+// add sorts a directory by its name.
+func (j *openJob) add(name string) {
+	d := j.d
+	switch kind, topic, partition := parseDirName(name); kind {
+	case partitionDir:
+		j.dirs = append(j.dirs, partitionName{name, topic, partition})
+	case deletedDir:
+		d.retired = append(d.retired, retiredDir{
+			path: d.file(name), dueMs: j.p.Now.UnixMilli() + DefaultConfig().FileDeleteDelayMs})
+	case strayDir, futureDir:
+		d.o.Logger.Warn("directory is left alone", "dir", d.file(name))
+	default:
+		d.o.Logger.Debug("directory holds no partition", "dir", d.file(name))
+	}
+}
+
+func (j *openJob) run(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(max(1, j.p.Threads))
+	for _, dir := range j.dirs {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			err := j.open(dir)
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.done++
+			if j.p.Progress != nil {
+				j.p.Progress(j.done, len(j.dirs))
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// open opens one partition directory. Damage goes into the report; an error is the
+// disk's.
+func (j *openJob) open(dir partitionName) error {
+	d, path := j.d, j.d.file(dir.name)
+	topicID, err := checkpoint.ReadPartitionMetadata(d.o.FS, filepath.Join(path, checkpoint.PartitionMetadataFile))
+	if errors.Is(err, fs.ErrNotExist) || isFormatError(err) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.stray = append(j.stray, dir)
+		d.o.Logger.Warn("partition directory does not say whose it is", "dir", path, "err", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	id := ID{Topic: dir.topic, TopicID: topicID, Partition: dir.partition}
+	o, err := d.openLog(j.p.Now, id, path, j.p.Config(id))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err == nil {
+		j.opened = append(j.opened, o)
+		return nil
+	}
+	var corrupt *CorruptionError
+	var bad *segment.CorruptionError
+	switch {
+	case errors.As(err, &corrupt):
+	case errors.As(err, &bad):
+		err = &CorruptionError{File: bad.File, Pos: bad.Pos, Offset: -1, Err: bad}
+	default:
+		return err
+	}
+	j.fail(failedDir{id: id, path: path}, err)
+	return nil
+}
+
+func isFormatError(err error) bool {
+	var f *checkpoint.FormatError
+	return errors.As(err, &f)
+}
+
+func (j *openJob) fail(f failedDir, err error) {
+	j.d.o.Logger.Error("partition cannot be opened", "log", f.path, "topicId", f.id.TopicID, "partition", f.id.Partition, "err", err)
+	f.err = err
+	j.d.failed[f.id.key()] = f
+	j.report.Failed = append(j.report.Failed, FailedLog{ID: f.id, Err: err})
+}
+
+// setAside renames directories of which nobody knows whose they are: creations that a
+// power cut has torn, or damaged ones, whose flushed offset then lacks a directory.
+func (j *openJob) setAside() error {
+	for _, s := range j.stray {
+		to, err := j.d.rename(j.d.file(s.name), s.topic, s.partition, straySuffix)
+		if err != nil {
+			return err
+		}
+		j.report.SetAside = append(j.report.SetAside, filepath.Base(to))
+	}
+	if len(j.stray) == 0 {
+		return nil
+	}
+	return j.d.o.FS.SyncDir(j.d.o.Path)
+}
+
+// findMissing reports the partitions that were flushed once and have no directory now
+// (decision D19).
+func (j *openJob) findMissing() {
+	have := map[checkpoint.TopicIDPartition]bool{}
+	names := map[checkpoint.TopicPartition]bool{}
+	for _, o := range j.opened {
+		have[o.l.id.key()] = true
+		names[o.l.id.name()] = true
+	}
+	for key, f := range j.d.failed {
+		have[key] = true
+		names[f.id.name()] = true
+	}
+	for key, flushed := range j.d.marks.flushed {
+		if flushed > 0 && !have[key] {
+			id := ID{TopicID: key.TopicID, Partition: key.Partition}
+			j.fail(failedDir{id: id}, &CorruptionError{File: j.d.o.Path, Pos: -1, Offset: 0,
+				Err: fmt.Errorf("the directory of partition %d of topic %s is missing, which was flushed up to %d", key.Partition, key.TopicID, flushed)})
+		}
+	}
+	j.d.marks.prune(names)
+}
+
+func (r *OpenReport) sort() {
+	slices.SortFunc(r.Opened, compareLogs)
+	slices.SortFunc(r.Failed, func(a, b FailedLog) int {
+		return slices.Compare([]byte(a.ID.String()+a.ID.TopicID.String()), []byte(b.ID.String()+b.ID.TopicID.String()))
+	})
+	slices.Sort(r.SetAside)
+}
+
+// maxFilesPerSync bounds the descriptors that settle holds at once.
+const maxFilesPerSync = 512
+
+// settle makes durable what recovery has kept or cut, and only then lets the logs count
+// it as flushed: what a killed process wrote may be in the page cache alone.
+func (j *openJob) settle() error {
+	d := j.d
+	for rest := j.opened; len(rest) > 0; {
+		n := min(len(rest), maxFilesPerSync)
+		if err := d.syncRecovered(rest[:n]); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	for _, o := range j.opened {
+		if !d.register(o.l) {
+			o.abandon()
+			j.fail(failedDir{id: o.l.id, path: o.l.path}, &CorruptionError{File: o.l.path, Pos: -1, Offset: -1,
+				Err: errors.New("another directory says that it holds the same partition of the same topic id")})
+			continue
+		}
+		j.report.Opened = append(j.report.Opened, o.l)
+		if !o.l.settled() {
+			d.noteMoved(o.l)
+		}
+	}
+	return nil
+}
+
+// register makes a log known and usable; false if there is one for its partition.
+func (d *Dir) register(l *Log) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.logs[l.id.key()] != nil {
+		return false
+	}
+	d.logs[l.id.key()] = l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = false
+	return true
+}
+
+// syncRecovered syncs files, then directories. What ends at the persisted offset needs
+// nothing: it was synced before.
+func (d *Dir) syncRecovered(opened []*opening) error {
+	var files []vfs.File
+	var flushes []*segment.Flush
+	finish := func(err error) error {
+		for _, f := range flushes {
+			f.Finish(err)
+		}
+		return err
+	}
+	for _, o := range opened {
+		for _, s := range o.segs {
+			f, err := s.BeginFlush()
+			if err != nil {
+				return finish(err)
+			}
+			if f == nil {
+				continue
+			}
+			flushes = append(flushes, f)
+			if o.mustSync {
+				files = append(files, f.File())
+			}
+		}
+	}
+	if err := finish(d.syncer.SyncAll(files)); err != nil {
+		return err
+	}
+	if err := d.syncRecoveredDirs(opened); err != nil {
+		return err
+	}
+	for _, o := range opened {
+		o.l.marks.flushed, o.l.marks.noted = o.l.marks.end, o.l.marks.end
+	}
+	return nil
+}
+
+// syncRecoveredDirs syncs the directories of logs whose files may be younger than the
+// last round, and leaves those that hold nothing yet to the next round.
+func (d *Dir) syncRecoveredDirs(opened []*opening) error {
+	synced := false
+	for _, o := range opened {
+		if !o.dirMustSync {
+			continue
+		}
+		if !o.mustSync {
+			o.l.dirUnsynced, d.rootUnsynced = true, true
+			continue
+		}
+		if err := d.o.FS.SyncDir(o.l.path); err != nil {
+			return err
+		}
+		synced = true
+	}
+	if !synced {
+		return nil
+	}
+	return d.o.FS.SyncDir(d.o.Path)
+}

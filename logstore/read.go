@@ -1,0 +1,232 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+// ReadParams asks for the batches from Offset on.
+type ReadParams struct {
+	Offset   int64
+	MaxBytes int
+	UpTo     int64 // exclusive bound: no batch that ends above it
+	MinOne   bool  // the first batch comes whole even if larger than MaxBytes
+	Aborted  bool  // list the aborted transactions in what was read, for read_committed
+}
+
+// ReadInfo is what a read found. Region is nil if there is nothing to read; else the
+// caller releases it.
+type ReadInfo struct {
+	Region wire.Region
+	// Start is where the region begins; its Offset is the one asked for. Without a
+	// region SegmentBase and Pos are -1.
+	Start Position
+	// FirstIncomplete says that MaxBytes cut the first batch short.
+	FirstIncomplete bool
+	Aborted         []AbortedTxn
+}
+
+// Position is an offset with the place of the batch that holds it (Kafka's
+// LogOffsetMetadata).
+type Position struct {
+	Offset      int64
+	SegmentBase int64
+	Pos         int64 // in the segment's .log file
+}
+
+// AbortedTxn is one aborted transaction that touches a range that was read.
+type AbortedTxn struct {
+	ProducerID  int64
+	FirstOffset int64
+}
+
+// bounds is one consistent look at the log.
+type bounds struct {
+	segs       []*segment.Segment
+	start, end int64
+	endPos     int64 // in the last of segs
+}
+
+func (l *Log) bounds() bounds {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return bounds{segs: l.segs, start: l.marks.start, end: l.marks.end, endPos: l.marks.endPos}
+}
+
+// Read returns a region of whole batches that begins with the one that holds
+// p.Offset; the last batch may be cut short by MaxBytes. An offset at or above UpTo,
+// but within the log, finds nothing. The error is of kind OffsetOutOfRange for an
+// offset outside of [log start, log end], or the storage's.
+func (l *Log) Read(p ReadParams) (ReadInfo, error) {
+	for {
+		if err := l.usable(); err != nil {
+			return ReadInfo{}, err
+		}
+		b := l.bounds()
+		if p.Offset < b.start || p.Offset > b.end {
+			return ReadInfo{}, fmt.Errorf("read %s at offset %d, log is [%d, %d): %w",
+				l.id, p.Offset, b.start, b.end, kafkaerr.OffsetOutOfRange)
+		}
+		info, err := l.read(b, p)
+		if errors.Is(err, segment.ErrClosed) && !l.sameSegments(b) {
+			continue // retention or a truncation took the segment: look again
+		}
+		if err != nil {
+			return ReadInfo{}, l.readError(err)
+		}
+		return info, nil
+	}
+}
+
+// sameSegments reports whether the log still has the segments it had.
+func (l *Log) sameSegments(b bounds) bool {
+	segs := l.segments()
+	return len(segs) == len(b.segs) && segs[0] == b.segs[0] && segs[len(segs)-1] == b.segs[len(segs)-1]
+}
+
+// readError makes a read error the log's failure, not the directory's: a sector that
+// cannot be read hurts one partition, and the others go on (decision D24).
+func (l *Log) readError(err error) error {
+	var corrupt *segment.CorruptionError
+	if errors.Is(err, segment.ErrClosed) || errors.As(err, &corrupt) {
+		return l.ioError("read", err)
+	}
+	failure := &CorruptionError{File: l.path, Pos: -1, Offset: -1, Err: err}
+	l.fail(failure)
+	return fmt.Errorf("read %s: %w", l.id, failure)
+}
+
+func (l *Log) read(b bounds, p ReadParams) (ReadInfo, error) {
+	upTo := min(p.UpTo, b.end)
+	nothing := ReadInfo{Start: Position{Offset: p.Offset, SegmentBase: -1, Pos: -1}}
+	if p.Offset >= upTo {
+		return nothing, nil
+	}
+	for i := max(floor(b.segs, p.Offset), 0); i < len(b.segs) && b.segs[i].BaseOffset() < upTo; i++ {
+		maxPos, err := b.limit(i, upTo)
+		if err != nil {
+			return ReadInfo{}, err
+		}
+		r, err := b.segs[i].Read(segment.ReadParams{
+			Offset: p.Offset, MaxPos: maxPos, MaxBytes: p.MaxBytes, MinOne: p.MinOne,
+		})
+		if err != nil {
+			return ReadInfo{}, err
+		}
+		if !r.Found {
+			continue // its last records were compacted away, or it is empty
+		}
+		if r.Region == nil {
+			return nothing, nil
+		}
+		info := ReadInfo{
+			Region:          r.Region,
+			Start:           Position{Offset: p.Offset, SegmentBase: b.segs[i].BaseOffset(), Pos: r.First.Pos},
+			FirstIncomplete: r.FirstIncomplete,
+		}
+		if p.Aborted {
+			info.Aborted, err = l.abortedIn(b, i, info, p.Offset)
+		}
+		if err != nil {
+			r.Region.Release()
+			return ReadInfo{}, err
+		}
+		return info, nil
+	}
+	return nothing, nil
+}
+
+// limit is the position in segment i behind which a reader bounded by upTo must not
+// read.
+func (b *bounds) limit(i int, upTo int64) (int64, error) {
+	seg, last := b.segs[i], i == len(b.segs)-1
+	switch {
+	case last && upTo == b.end:
+		return b.endPos, nil
+	case !last && upTo >= b.segs[i+1].BaseOffset():
+		return seg.Size(), nil
+	}
+	at, found, err := seg.Lookup(upTo)
+	switch {
+	case err != nil:
+		return 0, err
+	case found:
+		return at.Pos, nil
+	case last:
+		return b.endPos, nil
+	default:
+		return seg.Size(), nil
+	}
+}
+
+// abortedIn lists the aborted transactions that touch a region of segment i.
+func (l *Log) abortedIn(b bounds, i int, info ReadInfo, from int64) ([]AbortedTxn, error) {
+	upTo, found, err := b.segs[i].UpperBoundOffset(info.Start.Pos, int64(info.Region.Len()))
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		upTo = b.end
+		if i+1 < len(b.segs) {
+			upTo = b.segs[i+1].BaseOffset()
+		}
+	}
+	return aborted(b.segs[i:], from, upTo)
+}
+
+func aborted(segs []*segment.Segment, from, upTo int64) ([]AbortedTxn, error) {
+	var all []AbortedTxn
+	for _, s := range segs {
+		txns, complete, err := s.AbortedTxns(from, upTo)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range txns {
+			all = append(all, AbortedTxn{ProducerID: t.ProducerID, FirstOffset: t.FirstOffset})
+		}
+		if complete {
+			break
+		}
+	}
+	return all, nil
+}
+
+// AbortedTransactions lists the aborted transactions that overlap [from, to).
+func (l *Log) AbortedTransactions(from, to int64) ([]AbortedTxn, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	segs := l.segments()
+	txns, err := aborted(segs[max(floor(segs, from), 0):], from, to)
+	if err != nil {
+		return nil, l.readError(err)
+	}
+	return txns, nil
+}
+
+// PositionOf finds the batch that holds an offset, or the first one above it. The
+// position of the log end is where the next batch will begin. The error is of kind
+// OffsetOutOfRange for an offset outside of the log.
+func (l *Log) PositionOf(o int64) (Position, error) {
+	if err := l.usable(); err != nil {
+		return Position{}, err
+	}
+	b := l.bounds()
+	if o < b.start || o > b.end {
+		return Position{}, fmt.Errorf("offset %d of %s, log is [%d, %d): %w", o, l.id, b.start, b.end, kafkaerr.OffsetOutOfRange)
+	}
+	for i := max(floor(b.segs, o), 0); i < len(b.segs) && o < b.end; i++ {
+		at, found, err := b.segs[i].Lookup(o)
+		if err != nil {
+			return Position{}, l.readError(err)
+		}
+		if found {
+			return Position{Offset: o, SegmentBase: b.segs[i].BaseOffset(), Pos: at.Pos}, nil
+		}
+	}
+	return Position{Offset: o, SegmentBase: b.segs[len(b.segs)-1].BaseOffset(), Pos: b.endPos}, nil
+}

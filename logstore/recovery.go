@@ -1,0 +1,444 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore/epoch"
+	"github.com/klamm-mq/klamm/logstore/producerstate"
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/protocol/batch"
+)
+
+// How a log is opened.
+//
+// After a clean stop every log ends at its recovery point, so nothing is read. After
+// anything else, the batches from the recovery point on are read and checked. The first
+// one that is bad ends the log, and what decides whether that is lawful is the offset
+// up to which the directory's checkpoints vouch for the files, persisted:
+//
+//	              recovery point      persisted
+//	  |-----------------|-----------------|- - - - -
+//	    not looked at         damage          torn tail
+//
+// A torn tail is what a power cut leaves of writes that nobody was promised: it is cut
+// off, even if good batches follow. Damage is not touched; the log fails with file and
+// position (decision D24).
+//
+// Besides checksums, what counts as bad is: an offset or a leader epoch that falls
+// back, which shows bytes from before a truncation under newer ones, and a segment that
+// does not begin where the one before ends, whose missing neighbour was lost with its
+// directory entry.
+
+// opening is one partition directory on its way to a Log.
+type opening struct {
+	d    *Dir
+	l    *Log
+	now  time.Time
+	from int64 // the recovery point
+	// persisted is what the checkpoints vouch for. unknown says why they cannot be
+	// trusted to be complete: then every bad byte is damage.
+	persisted int64
+	unknown   error
+	clean     bool
+
+	segs        []*segment.Segment
+	snapshots   []int64
+	hasTxns     bool // transactional or control batches were scanned
+	lastEpoch   int32
+	mustSync    bool // something above persisted was kept, or something was cut off
+	dirMustSync bool
+}
+
+// openLog opens a partition's log. A *CorruptionError leaves its files as they are.
+func (d *Dir) openLog(now time.Time, id ID, path string, c Config) (*opening, error) {
+	o := &opening{d: d, now: now, clean: d.cleanStop, unknown: d.marks.flushedUnknown}
+	o.l = d.newLog(id, path, c)
+	o.from = d.marks.recovery[id.name()]
+	o.persisted = d.marks.persisted(id)
+	if o.clean {
+		// The stop flushed everything, so the recovery points say it all.
+		o.persisted, o.unknown = o.from, nil
+	}
+	if err := o.list(); err != nil {
+		return nil, err
+	}
+	if err := o.loadEpochs(); err != nil {
+		return nil, err
+	}
+	if err := o.findEnd(); err != nil {
+		o.abandon()
+		return nil, err
+	}
+	if err := o.install(); err != nil {
+		o.abandon()
+		return nil, err
+	}
+	return o, nil
+}
+
+// newLog is a log without segments.
+func (d *Dir) newLog(id ID, path string, c Config) *Log {
+	l := &Log{dir: d, id: id, path: path, segOptions: d.segmentOptions(c)}
+	l.closed = true // until it is ready to be used
+	l.config.Store(&c)
+	l.marks.ceiling = noCeiling
+	l.recovery.pending = noPending
+	l.producers = producerstate.New(producerstate.Options{FS: d.o.FS, Dir: path, Expiration: d.o.ProducerIDExpiration})
+	return l
+}
+
+func (o *opening) abandon() {
+	for _, s := range o.segs {
+		s.Abandon()
+	}
+}
+
+// list reads the directory: segments, snapshots, and leftovers, which it removes.
+func (o *opening) list() error {
+	entries, err := o.d.o.FS.ReadDir(o.l.path)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", o.l.path, err)
+	}
+	var indexes []string
+	logs := map[int64]bool{}
+	for _, e := range entries {
+		name := e.Name()
+		base, suffix, ok := segment.ParseFileName(name)
+		switch {
+		case ok && suffix == segment.LogSuffix:
+			info, err := e.Info()
+			if err != nil {
+				return fmt.Errorf("look at %s: %w", o.l.file(name), err)
+			}
+			logs[base] = true
+			o.segs = append(o.segs, segment.OpenSized(o.l.path, base, info.Size(), info.ModTime(), o.now, o.l.segOptions))
+		case ok:
+			indexes = append(indexes, name)
+		default:
+			if err := o.other(name); err != nil {
+				return err
+			}
+		}
+	}
+	slices.SortFunc(o.segs, func(a, b *segment.Segment) int { return int(max(-1, min(1, a.BaseOffset()-b.BaseOffset()))) })
+	for _, name := range indexes {
+		if base, _, _ := segment.ParseFileName(name); !logs[base] {
+			if err := o.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	o.l.producers.SetSnapshots(o.snapshots)
+	return nil
+}
+
+// other deals with files that belong to no segment. Those of an interrupted compaction
+// or deletion are removed as in Kafka's LogLoader; a finished compaction that Kafka has
+// not put in place yet is not ours to finish.
+func (o *opening) other(name string) error {
+	if at, ok := producerstate.ParseSnapshotName(name); ok {
+		o.snapshots = append(o.snapshots, at)
+		return nil
+	}
+	switch {
+	case strings.HasSuffix(name, ".deleted"), strings.HasSuffix(name, ".cleaned"):
+		return o.remove(name)
+	case strings.HasSuffix(name, ".swap"):
+		return &CorruptionError{File: o.l.file(name), Pos: -1, Offset: -1,
+			Err: errors.New("Kafka was interrupted while it put a compacted segment in place; start and stop it once")}
+	}
+	return nil
+}
+
+func (o *opening) remove(name string) error {
+	o.d.o.Logger.Info("leftover file removed", "file", o.l.file(name))
+	if err := o.d.o.FS.Remove(o.l.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", o.l.file(name), err)
+	}
+	return nil
+}
+
+// loadEpochs reads the leader epochs. A checkpoint that cannot be read is built again
+// from all batches.
+func (o *opening) loadEpochs() error {
+	epochs, err := epoch.Load(o.d.o.FS, o.l.path)
+	if err == nil {
+		o.l.epochs = epochs
+		return nil
+	}
+	if !isFormatError(err) {
+		return err
+	}
+	o.d.o.Logger.Error("leader epochs cannot be read: all segments are scanned", "log", o.l.path, "err", err)
+	o.l.epochs = epoch.New(o.d.o.FS, o.l.path)
+	o.clean, o.from = false, 0
+	return nil
+}
+
+// findEnd decides where the log begins and ends.
+func (o *opening) findEnd() error {
+	l := o.l
+	start := o.d.marks.start[l.id.name()]
+	if len(o.segs) == 0 {
+		return o.startWithoutSegments(start)
+	}
+	if err := o.dropBelow(start); err != nil {
+		return err
+	}
+	l.marks.start = max(start, o.segs[0].BaseOffset())
+	end := o.from
+	if o.clean = o.clean && o.plausibleEnd(end); !o.clean {
+		var err error
+		if end, err = o.scan(); err != nil {
+			return err
+		}
+		l.tailKnown = true
+	}
+	l.marks.end, l.marks.endPos = end, o.segs[len(o.segs)-1].Size()
+	if l.marks.start > end {
+		return o.startAfresh(l.marks.start)
+	}
+	return nil
+}
+
+// plausibleEnd: a log can end at an offset if that lies in its last segment. The rest
+// is seen when the log is first changed (Log.checkTail).
+func (o *opening) plausibleEnd(end int64) bool {
+	last := o.segs[len(o.segs)-1]
+	return end > last.BaseOffset() && last.Size() > 0 || end == last.BaseOffset() && last.Size() == 0
+}
+
+// dropBelow removes the segments that end at or below the log start: retention was
+// interrupted, or a power cut has brought them back.
+func (o *opening) dropBelow(start int64) error {
+	for len(o.segs) > 1 && o.segs[1].BaseOffset() <= start {
+		if err := o.segs[0].Delete(); err != nil {
+			return err
+		}
+		o.segs = o.segs[1:]
+	}
+	return nil
+}
+
+// startWithoutSegments is a log whose creation was cut off, or whose files are gone.
+func (o *opening) startWithoutSegments(start int64) error {
+	if o.persisted > start || o.unknown != nil && o.from > start {
+		return o.damage(o.l.path, -1, start, errors.New("no segment is left"))
+	}
+	return o.startAfresh(start)
+}
+
+// startAfresh begins an empty log at its start: all that was in it was deleted.
+func (o *opening) startAfresh(start int64) error {
+	for _, s := range o.segs {
+		if err := s.Delete(); err != nil {
+			return err
+		}
+	}
+	seg, err := o.l.createSegment(start, o.now)
+	if err != nil {
+		return err
+	}
+	o.segs = []*segment.Segment{seg}
+	o.l.marks.start, o.l.marks.end, o.l.marks.endPos = start, start, 0
+	o.l.epochs.Clear()
+	o.l.tailKnown = true
+	o.mustSync, o.dirMustSync = true, true
+	return nil
+}
+
+func (o *opening) damage(file string, pos, at int64, cause error) error {
+	return &CorruptionError{File: file, Pos: pos, Offset: at, Err: cause}
+}
+
+// badSpot is where a scan had to stop.
+type badSpot struct {
+	seg   int // of o.segs; the good part of it stays
+	file  string
+	pos   int64
+	cause error
+}
+
+// scan reads everything from the recovery point on, and cuts off a torn tail. It
+// returns the log end.
+func (o *opening) scan() (end int64, err error) {
+	first := max(floor(o.segs, o.from), 0)
+	o.from = max(o.from, o.segs[first].BaseOffset())
+	o.l.epochs.TruncateFromEnd(o.from)
+	o.lastEpoch = -1
+	if e, ok := o.l.epochs.Latest(); ok {
+		o.lastEpoch = e.Epoch
+	}
+	end, bad, err := o.scanFrom(first)
+	if err != nil {
+		return 0, err
+	}
+	if end < o.persisted || bad != nil && o.unknown != nil {
+		return 0, o.lost(end, bad)
+	}
+	if bad != nil {
+		if err := o.cut(end, bad); err != nil {
+			return 0, err
+		}
+	}
+	o.mustSync = o.mustSync || end > o.persisted
+	// The last file may be younger than the last round that synced the directory.
+	last := o.segs[len(o.segs)-1]
+	o.dirMustSync = o.dirMustSync || last.BaseOffset() >= o.persisted
+	return end, nil
+}
+
+// lost is the error for a log that is not whole up to persisted.
+func (o *opening) lost(end int64, bad *badSpot) error {
+	if bad == nil {
+		last := o.segs[len(o.segs)-1]
+		return o.damage(last.Path(), last.Size(), end,
+			fmt.Errorf("the log ends at offset %d, but it was flushed up to %d", end, o.persisted))
+	}
+	cause := bad.cause
+	if end >= o.persisted {
+		cause = fmt.Errorf("%w (it may be a torn tail, but %w)", bad.cause, o.unknown)
+	}
+	return o.damage(bad.file, bad.pos, end, cause)
+}
+
+// scanFrom scans segment by segment until the end or the first bad spot.
+func (o *opening) scanFrom(first int) (end int64, bad *badSpot, err error) {
+	end = o.segs[first].BaseOffset()
+	for i := first; i < len(o.segs); i++ {
+		s := o.segs[i]
+		if i > first && s.BaseOffset() != end {
+			return end, &badSpot{seg: i - 1, file: s.Path(), pos: 0,
+				cause: fmt.Errorf("segment begins at offset %d, but the one before ends at %d", s.BaseOffset(), end)}, nil
+		}
+		r, err := o.scanSegment(s)
+		if err != nil {
+			return 0, nil, err
+		}
+		end = max(r.NextOffset, s.BaseOffset())
+		if r.Damage != nil {
+			return end, &badSpot{seg: i, file: r.Damage.File, pos: r.Damage.Pos, cause: r.Damage}, nil
+		}
+	}
+	return end, nil, nil
+}
+
+// errStaleEpoch ends a scan at a batch from before a truncation.
+var errStaleEpoch = errors.New("leader epoch falls back")
+
+func (o *opening) scanSegment(s *segment.Segment) (segment.Recovered, error) {
+	var stale struct{ offset, pos int64 }
+	r, err := s.Recover(segment.RecoverParams{FromOffset: o.from, OnBatch: func(v batch.View, pos int64) error {
+		if e := v.LeaderEpoch(); e >= 0 && e < o.lastEpoch {
+			stale.offset, stale.pos = v.BaseOffset(), pos
+			return fmt.Errorf("%w from %d to %d at offset %d", errStaleEpoch, o.lastEpoch, e, v.BaseOffset())
+		}
+		o.lastEpoch = max(o.lastEpoch, v.LeaderEpoch())
+		o.l.assignEpoch(v.LeaderEpoch(), v.BaseOffset())
+		o.hasTxns = o.hasTxns || v.IsTransactional() || v.IsControl()
+		return nil
+	}})
+	if !errors.Is(err, errStaleEpoch) {
+		return r, err
+	}
+	// The scan has accepted the batch already: scan again, and take it off.
+	why := err
+	if r, err = s.Recover(segment.RecoverParams{FromOffset: o.from}); err != nil {
+		return r, err
+	}
+	if stale.offset >= o.persisted && o.unknown == nil {
+		if _, err = s.TruncateTo(o.now, stale.offset); err != nil {
+			return r, err
+		}
+		o.mustSync = true
+	}
+	r.NextOffset, r.ValidSize = stale.offset, stale.pos
+	r.Damage = &segment.CorruptionError{File: s.Path(), Pos: stale.pos, Reason: why.Error()}
+	return r, nil
+}
+
+// cut removes a torn tail: the bad part of one segment, and all later ones.
+func (o *opening) cut(end int64, bad *badSpot) error {
+	var bytes int64
+	for _, s := range o.segs[bad.seg+1:] {
+		bytes += s.Size()
+		if err := s.Delete(); err != nil {
+			return err
+		}
+		o.dirMustSync = true
+	}
+	o.segs = o.segs[:bad.seg+1]
+	if err := o.segs[bad.seg].DropTail(); err != nil {
+		return err
+	}
+	o.mustSync = true
+	o.d.metrics.tornTail()
+	o.d.o.Logger.Warn("torn tail cut off: nobody was promised what it held", "log", o.l.path,
+		"end", end, "flushed", o.persisted, "file", bad.file, "pos", bad.pos, "laterSegmentBytes", bytes, "cause", bad.cause)
+	return nil
+}
+
+// install makes the opened log ready for use. Only what was persisted counts as flushed
+// until syncRecovered has run.
+func (o *opening) install() error {
+	l := o.l
+	l.segs = o.segs
+	l.openedClean = o.clean
+	l.recovery.point = min(o.from, l.marks.end)
+	l.marks.flushed = min(o.persisted, l.marks.end)
+	l.marks.noted = l.marks.flushed
+	l.marks.checkpointedHW = o.d.marks.hw[l.id.name()]
+	l.marks.unflushedSinceMs = o.now.UnixMilli()
+	if !o.clean {
+		l.recovery.bytes = o.bytesFrom(l.recovery.point)
+		l.recovery.sinceMs = o.now.UnixMilli()
+	}
+	l.epochs.TruncateFromEnd(l.marks.end)
+	l.epochs.TruncateFromStart(l.marks.start)
+	if o.hasTxns {
+		return o.rebuildTransactions()
+	}
+	return nil
+}
+
+// bytesFrom is how much lies above an offset, roughly: whole segments.
+func (o *opening) bytesFrom(at int64) int64 {
+	if at >= o.l.marks.end {
+		return 0
+	}
+	var n int64
+	for _, s := range o.segs[max(floor(o.segs, at), 0):] {
+		n += s.Size()
+	}
+	return n
+}
+
+// rebuildTransactions adds the aborted transactions that ended above the recovery point
+// to the transaction indexes; the scan has removed what they held of them.
+func (o *opening) rebuildTransactions() error {
+	l := o.l
+	if err := l.loadProducersUpTo(o.now, l.marks.start, o.from); err != nil {
+		return err
+	}
+	for _, s := range o.segs[max(floor(o.segs, o.from), 0):] {
+		err := s.ForEachBatch(o.from, l.marks.end, func(v batch.View, _ int64) error {
+			done, ended := l.updateProducers(v)
+			if !ended || !done.Aborted {
+				return nil
+			}
+			return s.AppendAbortedTxn(abortedTxn(done))
+		})
+		if err != nil {
+			return l.ioError("open", err)
+		}
+	}
+	l.producers.SetEndOffset(l.marks.end)
+	l.loaded = true
+	l.noteTransactions()
+	return nil
+}

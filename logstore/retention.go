@@ -1,0 +1,174 @@
+package logstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/protocol/offset"
+)
+
+// DeletedSegment is a segment that retention removed.
+type DeletedSegment struct {
+	BaseOffset int64
+	SizeBytes  int64
+	Reason     string
+}
+
+// Reasons for which retention removes a segment.
+const (
+	reasonLogStart = "log start"
+	reasonSize     = "retention.bytes"
+	reasonTime     = "retention.ms"
+)
+
+// Retain removes the oldest segments that nobody may read any more: those below the
+// log start, and, with cleanup.policy=delete, those beyond retention.bytes and
+// retention.ms. Nothing at or above the high watermark goes. If all segments go, a new
+// empty one is begun first (Kafka's UnifiedLog.deleteOldSegments).
+//
+// The log start is durable before the first file goes: else a power cut could bring
+// some of the files back, with a hole between them.
+func (l *Log) Retain(now time.Time, hw offset.HighWatermark) ([]DeletedSegment, error) {
+	victims, err := l.retire(now, int64(hw))
+	if err != nil || len(victims) == 0 {
+		return nil, err
+	}
+	return l.dir.deleteSegments(l, victims)
+}
+
+// victim is a segment that has left the log and still has its files.
+type victim struct {
+	seg    *segment.Segment
+	size   int64
+	reason string
+}
+
+// retire takes the segments out of the log and moves the log start behind them.
+func (l *Log) retire(now time.Time, hw int64) ([]victim, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	victims, err := l.deletable(now, hw)
+	if err != nil || len(victims) == 0 {
+		return nil, err
+	}
+	if len(victims) == l.NumSegments() {
+		if err := l.ready(now); err != nil {
+			return nil, err
+		}
+		if err := l.roll(now, l.end()); err != nil {
+			return nil, err
+		}
+		l.dir.noteMoved(l)
+	}
+	segs := l.segments()[len(victims):]
+	l.advanceStart(segs[0].BaseOffset())
+	l.setSegments(segs)
+	return victims, nil
+}
+
+// deletable applies the three rules one after the other, as Kafka does; each goes on
+// where the one before has stopped. Callers hold writer.
+func (l *Log) deletable(now time.Time, hw int64) ([]victim, error) {
+	c, b := l.config.Load(), l.bounds()
+	var victims []victim
+	take := func(reason string, breached func(i int) (bool, error)) error {
+		for i := len(victims); i < len(b.segs) && b.upperBound(i) <= hw; i++ {
+			if i == len(b.segs)-1 && b.endPos == 0 {
+				return nil // the last segment is empty: nothing to gain
+			}
+			yes, err := breached(i)
+			if err != nil || !yes {
+				return err
+			}
+			victims = append(victims, victim{seg: b.segs[i], size: b.segs[i].Size(), reason: reason})
+		}
+		return nil
+	}
+	err := take(reasonLogStart, func(i int) (bool, error) {
+		return i+1 < len(b.segs) && b.segs[i+1].BaseOffset() <= b.start, nil
+	})
+	if err == nil && c.Delete && c.RetentionBytes >= 0 {
+		surplus := b.sizeFrom(len(victims)) - c.RetentionBytes
+		err = take(reasonSize, func(i int) (bool, error) {
+			surplus -= b.segs[i].Size()
+			return surplus >= 0, nil
+		})
+	}
+	if err == nil && c.Delete && c.RetentionMs >= 0 {
+		err = take(reasonTime, func(i int) (bool, error) { return expired(b.segs[i], now, c.RetentionMs) })
+	}
+	if err != nil {
+		return nil, l.readError(err)
+	}
+	return victims, nil
+}
+
+// expired compares with the segment's largest timestamp, or with the time of its last
+// write if no record has one.
+func expired(s *segment.Segment, now time.Time, retentionMs int64) (bool, error) {
+	largest, err := s.MaxTimestamp()
+	if err != nil {
+		return false, fmt.Errorf("look for the largest timestamp: %w", err)
+	}
+	ts := largest.TimestampMs
+	if ts < 0 {
+		ts = s.LastModified().UnixMilli()
+	}
+	return now.UnixMilli()-ts > retentionMs, nil
+}
+
+// upperBound is the end of what segment i may hold.
+func (b *bounds) upperBound(i int) int64 {
+	if i+1 < len(b.segs) {
+		return b.segs[i+1].BaseOffset()
+	}
+	return b.end
+}
+
+func (b *bounds) sizeFrom(i int) int64 {
+	var n int64
+	for _, s := range b.segs[i:] {
+		n += s.Size()
+	}
+	return n
+}
+
+// deleteSegments removes the files of segments that have left their log. On a disk so
+// full that the log start cannot be written, the removal of each is made durable before
+// the next: then, too, no hole can come of it.
+func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error) {
+	err := d.checkpointLogStarts()
+	if err != nil && !isNoSpace(err) {
+		return nil, err
+	}
+	oneByOne := err != nil
+	deleted := make([]DeletedSegment, 0, len(victims))
+	for _, v := range victims {
+		if err := l.deleteSegment(v.seg); err != nil {
+			return deleted, l.ioError("retain", err)
+		}
+		if oneByOne {
+			if err := d.o.FS.SyncDir(l.path); err != nil {
+				return deleted, l.ioError("retain", err)
+			}
+		}
+		base := v.seg.BaseOffset()
+		d.o.Logger.Info("segment deleted", "log", l.path, "base", base, "bytes", v.size, "reason", v.reason)
+		deleted = append(deleted, DeletedSegment{BaseOffset: base, SizeBytes: v.size, Reason: v.reason})
+	}
+	return deleted, nil
+}
+
+// deleteSegment removes a segment's files and the producer snapshot at its base offset.
+func (l *Log) deleteSegment(s *segment.Segment) error {
+	if err := s.Delete(); err != nil {
+		return err
+	}
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	return l.producers.DeleteSnapshot(s.BaseOffset())
+}

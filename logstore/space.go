@@ -1,0 +1,92 @@
+package logstore
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/klamm-mq/klamm/logstore/vfs"
+)
+
+// A full disk is not a failed one. While the file system has less room than the
+// reserve, the directory is full: appends are refused before they touch a file, reads
+// and deletes go on, and what the broker itself must write (checkpoints, epochs,
+// metadata) finds the reserve. It stops being full when there is clearExtra more than
+// the reserve, so that it does not flap around one value.
+type space struct {
+	reserve uint64
+	extra   uint64
+	full    atomic.Bool
+	// unseen counts bytes appended since the room was last looked at; every
+	// checkEveryBytes an append looks for itself, between two ticks of the keeper.
+	unseen atomic.Int64
+}
+
+const (
+	minReserveBytes = 64 << 20
+	maxReserveBytes = 1 << 30
+	checkEveryBytes = 16 << 20
+)
+
+// newSpace sets the reserve: what the configuration says, else a hundredth of the file
+// system within bounds, but never more than a tenth of a small one.
+func newSpace(reserve uint64, s vfs.Space) *space {
+	if reserve == 0 {
+		reserve = min(max(s.TotalBytes/100, minReserveBytes), maxReserveBytes, s.TotalBytes/10)
+	}
+	return &space{reserve: reserve, extra: reserve / 4}
+}
+
+// observe updates the state from what the file system has now, and reports a change.
+func (s *space) observe(now vfs.Space) (full, changed bool) {
+	was := s.full.Load()
+	full = now.AvailBytes < s.reserve || was && now.AvailBytes < s.reserve+s.extra
+	s.full.Store(full)
+	s.unseen.Store(0)
+	return full, full != was
+}
+
+// checkSpace looks at the file system's room. A file system that does not answer is
+// left to fail on its own.
+func (d *Dir) checkSpace() {
+	now, err := d.o.FS.Space(d.o.Path)
+	if err != nil {
+		d.o.Logger.Warn("free space is unknown", "dir", d.o.Path, "err", err)
+		return
+	}
+	full, changed := d.space.observe(now)
+	if !changed {
+		return
+	}
+	d.metrics.full(full)
+	if full {
+		d.o.Logger.Error("log directory is full: appends are refused", "dir", d.o.Path,
+			"availableBytes", now.AvailBytes, "reserveBytes", d.space.reserve)
+	} else {
+		d.o.Logger.Info("log directory has room again", "dir", d.o.Path, "availableBytes", now.AvailBytes)
+	}
+}
+
+// noteAppended looks at the room after many bytes, so that a fast producer does not
+// eat the reserve between two ticks.
+func (d *Dir) noteAppended(n int) {
+	if d.space.unseen.Add(int64(n)) >= checkEveryBytes {
+		d.checkSpace()
+	}
+}
+
+// noteNoSpace records that a write found no room, whatever the file system says.
+func (d *Dir) noteNoSpace(err error) {
+	if !d.space.full.Swap(true) {
+		d.metrics.full(true)
+		d.o.Logger.Error("log directory is full: appends are refused", "dir", d.o.Path, "err", err)
+	}
+}
+
+// isNoSpace tells a full disk from a broken one: no room, or the quota used up.
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// Full reports whether appends are refused for lack of room.
+func (d *Dir) Full() bool { return d.space.full.Load() }

@@ -1,0 +1,313 @@
+package logstore
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// noCeiling is the ceiling of a log that is not about to be truncated.
+const noCeiling = math.MaxInt64
+
+// Truncation is a truncation about to happen.
+type Truncation struct {
+	Log *Log
+	To  int64
+}
+
+// PrepareTruncations lowers the flushed offsets and recovery points of many logs, in
+// memory and durably, with one write of each file. TruncateTo must follow for each of
+// them; until then no round reports anything above To as flushed. It blocks on the
+// disk: call it without a lock that others wait for.
+//
+// Why before: a crash between the truncation and a later lowering would leave a
+// checkpoint that vouches for records which were lawfully cut off, and the start would
+// call that damage.
+func (d *Dir) PrepareTruncations(ts ...Truncation) error {
+	if err := d.Err(); err != nil {
+		return err
+	}
+	d.marks.lock()
+	defer d.marks.unlock()
+	for _, t := range ts {
+		t.Log.lowerTo(t.To)
+	}
+	if err := d.marks.lower(ts); err != nil {
+		return d.checkpointError(err)
+	}
+	return nil
+}
+
+// lowerTo makes sure that nothing above o counts as flushed from now on.
+func (l *Log) lowerTo(o int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := &l.marks
+	m.flushed, m.noted, m.ceiling = min(m.flushed, o), min(m.noted, o), min(m.ceiling, o)
+	m.truncations++
+	l.recovery.lowerTo(o)
+}
+
+// TruncateTo drops all records at or above o, and batches that reach over it. At or
+// above the log end it only forgets leader epochs that begin there (Kafka's
+// UnifiedLog.truncateTo).
+func (l *Log) TruncateTo(o int64) error {
+	if o < 0 {
+		return fmt.Errorf("truncate %s to %d: %w", l.id, o, kafkaerr.OffsetOutOfRange)
+	}
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if o < int64(l.LogEnd()) {
+		if err := l.dir.PrepareTruncations(Truncation{Log: l, To: o}); err != nil {
+			return fmt.Errorf("truncate %s: %w", l.id, err)
+		}
+	}
+	if l.segments()[0].BaseOffset() > o {
+		return l.TruncateFullyAndStartAt(o)
+	}
+	now := l.dir.clock()
+	l.writer.Lock()
+	removed, err := l.truncateTo(now, o)
+	l.writer.Unlock()
+	if err != nil {
+		return err
+	}
+	return l.syncIf(removed)
+}
+
+// syncIf makes the removal of files durable, so that what was cut off cannot come back
+// behind what is appended next.
+func (l *Log) syncIf(removed bool) error {
+	if !removed {
+		return nil
+	}
+	if err := l.dir.o.FS.SyncDir(l.path); err != nil {
+		return l.ioError("truncate", err)
+	}
+	return nil
+}
+
+// truncateTo reports whether files were removed. Callers hold writer.
+func (l *Log) truncateTo(now time.Time, o int64) (removed bool, err error) {
+	defer l.liftCeiling()
+	if err := l.ready(now); err != nil {
+		return false, err
+	}
+	if end := l.end(); o >= end {
+		l.epochs.TruncateFromEnd(end)
+		return false, nil
+	}
+	segs := l.segments()
+	keep := floor(segs, o) + 1
+	l.setSegments(segs[:keep:keep])
+	for _, s := range segs[keep:] {
+		if err := s.Delete(); err != nil {
+			return false, l.ioError("truncate", err)
+		}
+	}
+	if _, err := l.active().TruncateTo(now, o); err != nil {
+		return false, l.ioError("truncate", err)
+	}
+	end, err := l.active().NextOffset()
+	if err != nil {
+		return false, l.ioError("truncate", err)
+	}
+	snapshots := len(l.producers.Snapshots())
+	l.cutEnd(end)
+	l.epochs.TruncateFromEnd(end)
+	if err := l.reloadProducers(now); err != nil {
+		return false, err
+	}
+	l.dir.noteMoved(l)
+	l.dir.o.Logger.Info("truncated", "log", l.path, "to", o, "end", end)
+	return keep < len(segs) || len(l.producers.Snapshots()) < snapshots, nil
+}
+
+// cutEnd moves the log end down. It may lie below the offset asked for, if a batch
+// reached over that.
+func (l *Log) cutEnd(end int64) {
+	size := l.active().Size()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := &l.marks
+	m.end, m.endPos = end, size
+	m.start = min(m.start, end)
+	m.flushed, m.noted = min(m.flushed, end), min(m.noted, end)
+	m.truncations++
+	l.recovery.lowerTo(end)
+}
+
+// reloadProducers goes back to the newest snapshot below the end. Snapshots above it
+// are deleted.
+func (l *Log) reloadProducers(now time.Time) error {
+	l.mu.RLock()
+	start, end := l.marks.start, l.marks.end
+	l.mu.RUnlock()
+	if l.producers.IsEmpty() && l.loaded {
+		// Nobody has produced with an id here, so nobody has before the cut, either.
+		return l.forgetSnapshotsAbove(end)
+	}
+	if err := l.producers.Load(start, end, now); err != nil {
+		return l.ioError("load producers of", err)
+	}
+	if err := l.replayProducers(l.producers.EndOffset(), end); err != nil {
+		return err
+	}
+	l.noteTransactions()
+	return nil
+}
+
+func (l *Log) forgetSnapshotsAbove(end int64) error {
+	for _, o := range append([]int64(nil), l.producers.Snapshots()...) {
+		if o <= end {
+			continue
+		}
+		if err := l.producers.DeleteSnapshot(o); err != nil {
+			return l.ioError("truncate", err)
+		}
+	}
+	l.producers.SetEndOffset(end)
+	return nil
+}
+
+func (l *Log) liftCeiling() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.marks.ceiling = noCeiling
+}
+
+func (l *Log) setSegments(segs []*segment.Segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.segs = segs
+	l.dirUnsynced = true
+}
+
+// TruncateFullyAndStartAt drops everything and goes on at o, as a follower does whose
+// leader no longer has what it would need next. The log's entries leave the
+// checkpoints first: a log that starts afresh owes nothing.
+func (l *Log) TruncateFullyAndStartAt(o int64) error {
+	if o < 0 {
+		return fmt.Errorf("start %s at %d: %w", l.id, o, kafkaerr.OffsetOutOfRange)
+	}
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := l.dir.forget(l); err != nil {
+		return fmt.Errorf("start %s at %d: %w", l.id, o, err)
+	}
+	now := l.dir.clock()
+	l.writer.Lock()
+	err := l.startAt(now, o)
+	l.writer.Unlock()
+	if err != nil {
+		return err
+	}
+	before := l.truncationCount()
+	if err := l.syncIf(true); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.marks.truncations == before {
+		l.marks.flushed = max(l.marks.flushed, o) // the empty log is durable now
+	}
+	return nil
+}
+
+func (l *Log) truncationCount() int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.marks.truncations
+}
+
+// forget removes the log's promises, durably, and stops rounds from making new ones.
+func (d *Dir) forget(logs ...*Log) error {
+	if err := d.Err(); err != nil {
+		return err
+	}
+	d.marks.lock()
+	defer d.marks.unlock()
+	ids := make([]ID, len(logs))
+	for i, l := range logs {
+		l.lowerTo(0)
+		ids[i] = l.id
+	}
+	if err := d.marks.remove(ids); err != nil {
+		return d.checkpointError(err)
+	}
+	return nil
+}
+
+// startAt replaces all segments by an empty one. Callers hold writer.
+func (l *Log) startAt(now time.Time, o int64) error {
+	defer l.liftCeiling()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	for _, s := range l.segments() {
+		if err := s.Delete(); err != nil {
+			return l.ioError("truncate", err)
+		}
+	}
+	l.epochs.Clear()
+	if err := l.producers.TruncateFully(o); err != nil {
+		return l.ioError("truncate", err)
+	}
+	seg, err := l.createSegment(o, now)
+	if err != nil {
+		err = l.ioError("truncate", err)
+		l.fail(fmt.Errorf("no segment is left: %w", err))
+		return err
+	}
+	l.loaded, l.tailKnown = true, true
+	l.noteTransactions()
+	l.mu.Lock()
+	l.segs = []*segment.Segment{seg}
+	l.marks.start, l.marks.end, l.marks.endPos = o, o, 0
+	l.recovery.restartAt(o)
+	l.dirUnsynced = true
+	l.mu.Unlock()
+	l.dir.noteMoved(l)
+	l.dir.o.Logger.Info("started afresh", "log", l.path, "at", o)
+	return nil
+}
+
+// AdvanceLogStart makes everything below o unreadable (DeleteRecords, or a follower
+// whose leader did so). Whole segments below it go with the next Retain. The caller has
+// checked that o is not above the high watermark.
+func (l *Log) AdvanceLogStart(o int64) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	if end := l.end(); o > end {
+		return fmt.Errorf("log start %d of %s is above its end %d: %w", o, l.id, end, kafkaerr.OffsetOutOfRange)
+	}
+	l.advanceStart(o)
+	return nil
+}
+
+// advanceStart reports whether the log start moved. Callers hold writer.
+func (l *Log) advanceStart(o int64) bool {
+	l.mu.Lock()
+	moved := o > l.marks.start
+	if moved {
+		l.marks.start = o
+	}
+	l.mu.Unlock()
+	if !moved {
+		return false
+	}
+	l.epochs.TruncateFromStart(o)
+	if l.loaded {
+		l.producers.AdvanceLogStart(o)
+		l.noteTransactions()
+	}
+	return true
+}
