@@ -39,7 +39,6 @@ type Codecs struct {
 
 	decoders [Zstd + 1]sync.Pool // of decoder, by codec
 	streams  sync.Pool           // of *stream
-	sinks    sync.Pool           // of *sink
 	encoders encoderPools
 	// bigWindow has one token: the right to decode zstd frames whose window is above
 	// zstdSmallWindow.

@@ -82,7 +82,7 @@ func Validate(codecs *Codecs, records []byte, o ValidateOptions) (Validated, err
 	if err := o.checkHeader(v); err != nil {
 		return Validated{}, err
 	}
-	w := walk{o: &o, v: v, inPlace: o.target(v) == v.Codec() || v.Codec() == None && v.IsControl()}
+	w := walk{o: o, v: v, inPlace: o.target(v) == v.Codec() || v.Codec() == None && v.IsControl()}
 	if err := w.run(codecs); err != nil {
 		return Validated{}, err
 	}
@@ -219,7 +219,7 @@ func (o *ValidateOptions) target(v View) Codec {
 
 // walk is one pass over the records of a batch, and what it found.
 type walk struct {
-	o *ValidateOptions
+	o ValidateOptions
 	v View
 	// inPlace is whether the batch stays as it is but for its header.
 	inPlace bool
@@ -259,7 +259,7 @@ func (w *walk) run(codecs *Codecs) error {
 
 // checkRecord applies the rules for single records (LogValidator.validateRecord).
 func (w *walk) checkRecord(r *Record, index int32) {
-	switch o := w.o; {
+	switch o := &w.o; {
 	case o.Compacted && !r.HasKey:
 		w.refuse(kafkaerr.InvalidRecord, index, "a record of a compacted topic needs a key")
 	case !o.LogAppendTime && r.Timestamp != noTimestamp:
