@@ -120,16 +120,18 @@ func TestBuildWithACodecThatIsNone(t *testing.T) {
 func TestEveryLevelCompresses(t *testing.T) {
 	c := NewCodecs(CodecsOptions{})
 	r := rand.New(rand.NewPCG(1, 2))
-	src := make([]byte, 200_000)
+	src := make([]byte, 140_000)
 	for i := range src {
 		src[i] = "abcdefgh"[r.IntN(8)]
-		if i > 150_000 {
+		if i > 70_000 {
 			src[i] = byte(r.Uint32()) // blocks that do not shrink
 		}
 	}
-	levels := map[Codec][2]int{Gzip: {-1, 9}, Snappy: {0, 0}, LZ4: {0, 17}, Zstd: {-7, 22}}
-	for codec, span := range levels {
-		for level := span[0]; level <= span[1]; level++ {
+	levels := map[Codec][]int{
+		Gzip: {-1, 0, 1, 6, 9}, Snappy: {0}, LZ4: {0, 1, 2, 8, 9, 10, 17}, Zstd: {-131072, -1, 0, 1, 3, 6, 9, 10, 22},
+	}
+	for codec, some := range levels {
+		for _, level := range some {
 			b, err := c.Compress([]byte("before"), codec, level, src)
 			if err != nil || !bytes.HasPrefix(b, []byte("before")) || len(b) > len(src)+1000 {
 				t.Fatalf("%v level %d: %d bytes, %v", codec, level, len(b), err)
@@ -149,7 +151,7 @@ func TestHigherLevelsOfPooledEncoders(t *testing.T) {
 	c := NewCodecs(CodecsOptions{})
 	words := bytes.Fields([]byte("the quick brown fox jumps over a lazy dog while seven wizards quietly pack my liquor jugs"))
 	var src []byte
-	for r := rand.New(rand.NewPCG(3, 4)); len(src) < 150_000; {
+	for r := rand.New(rand.NewPCG(3, 4)); len(src) < 70_000; {
 		src = append(append(src, words[r.IntN(len(words))]...), ' ')
 	}
 	for _, codec := range []Codec{Gzip, LZ4, Zstd} {
@@ -160,7 +162,7 @@ func TestHigherLevelsOfPooledEncoders(t *testing.T) {
 			}
 			return len(b)
 		}
-		for range 3 {
+		for range 2 {
 			if low, high := size(1), size(map[Codec]int{Gzip: 9, LZ4: 17, Zstd: 19}[codec]); high >= low {
 				t.Errorf("%v: level 1 gives %d bytes, the highest %d", codec, low, high)
 			}

@@ -41,7 +41,7 @@ func (d *gzipDecoder) nextMember() error {
 func (d *gzipDecoder) Read(p []byte) (int, error) {
 	for {
 		n, err := d.gz.Read(p)
-		if err != io.EOF || n > 0 {
+		if n > 0 || !errors.Is(err, io.EOF) {
 			return n, clearEOF(n, err)
 		}
 		if d.in.Len() == 0 || d.nextMember() != nil {
@@ -52,7 +52,7 @@ func (d *gzipDecoder) Read(p []byte) (int, error) {
 
 // clearEOF holds an EOF back that came with data; the next Read reports it.
 func clearEOF(n int, err error) error {
-	if n > 0 && err == io.EOF {
+	if n > 0 && errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
@@ -60,7 +60,7 @@ func clearEOF(n int, err error) error {
 
 // noEOF makes an end where data must be an error that is not io.EOF.
 func noEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

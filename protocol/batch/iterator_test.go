@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -205,7 +206,7 @@ func TestIterateStopsWithTheCallersError(t *testing.T) {
 			}
 			return nil
 		})
-		if err != stop || n != 2 {
+		if !errors.Is(err, stop) || n != 2 {
 			t.Errorf("%v: %v after %d", codec, err, n)
 		}
 	}
@@ -426,7 +427,7 @@ func bomb(t testing.TB, c *Codecs, codec Codec, size int) View {
 
 func TestBombs(t *testing.T) {
 	plenty := NewCodecs(CodecsOptions{})
-	const size = 32 << 20
+	const size = 4 << 20
 	for _, codec := range allCodecs[1:] {
 		v := bomb(t, plenty, codec, size)
 		for name, tt := range map[string]struct {
@@ -457,7 +458,7 @@ func TestBombs(t *testing.T) {
 func TestSkimmingABombTakesLittleMemory(t *testing.T) {
 	c := NewCodecs(CodecsOptions{})
 	for _, codec := range allCodecs[1:] {
-		v := bomb(t, c, codec, 64<<20)
+		v := bomb(t, c, codec, 32<<20)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		it := NewSkimmer(v, c)
@@ -466,7 +467,7 @@ func TestSkimmingABombTakesLittleMemory(t *testing.T) {
 		it.Close()
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; it.Err() != nil || used > 12<<20 {
-			t.Errorf("%v: %d KiB for 64 MiB, %v", codec, used>>10, it.Err())
+			t.Errorf("%v: %d KiB for 32 MiB, %v", codec, used>>10, it.Err())
 		}
 	}
 }
@@ -483,4 +484,26 @@ func TestALyingRecordLengthTakesLittleMemory(t *testing.T) {
 	if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, kafkaerr.InvalidRecord) || used > 1<<20 {
 		t.Errorf("%d KiB, %v", used>>10, err)
 	}
+}
+
+// TestCodecsAreShared: many goroutines, one set of pools.
+func TestCodecsAreShared(t *testing.T) {
+	c := NewCodecs(CodecsOptions{})
+	records := plainRecords(20, 300)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			o := permissive()
+			o.Compression = Compression{Recode: true, Codec: allCodecs[i%5]}
+			got, err := Validate(c, New(BuilderOptions{}, records...), o)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := walkAll(t, c, got.Batch); err != nil || got.RecordCount != 20 {
+				t.Errorf("%d records, %v", got.RecordCount, err)
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -22,7 +22,7 @@ func TestNextCutsBatchesOffInOrder(t *testing.T) {
 	if err != nil || !bytes.Equal(v, b) || len(rest) != 0 {
 		t.Fatalf("second: %d bytes, %d left, %v", len(v), len(rest), err)
 	}
-	if _, _, err = Next(rest); err != io.EOF {
+	if _, _, err = Next(rest); !errors.Is(err, io.EOF) {
 		t.Fatalf("at the end: %v", err)
 	}
 }
@@ -31,7 +31,7 @@ func TestNextOfACutBatch(t *testing.T) {
 	whole := New(BuilderOptions{}, plainRecords(2, 30)...)
 	for n := 1; n < len(whole); n++ {
 		v, rest, err := Next(whole[:n])
-		if err != io.ErrUnexpectedEOF || v != nil || len(rest) != n {
+		if !errors.Is(err, io.ErrUnexpectedEOF) || v != nil || len(rest) != n {
 			t.Fatalf("%d of %d bytes: view of %d, %d left, %v", n, len(whole), len(v), len(rest), err)
 		}
 	}

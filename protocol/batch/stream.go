@@ -126,18 +126,18 @@ func (s *stream) skip(n int) bool {
 
 // atEnd reports whether nothing is left, which must be asked for: a checksum behind the
 // data may prove damage.
-func (s *stream) atEnd() bool { return len(s.peek(1)) == 0 && s.err == io.EOF }
+func (s *stream) atEnd() bool { return len(s.peek(1)) == 0 && errors.Is(s.err, io.EOF) }
 
 // failure is why a record could not be had from here: the compression's fault, if that
 // ended the stream, else the record's, which reached beyond the end.
 func (s *stream) failure() error {
-	switch s.err {
-	case nil, io.EOF:
+	switch {
+	case s.err == nil || errors.Is(s.err, io.EOF):
 		return invalidRecord("the batch ends within it")
-	case errTooManyBytes, errRecordSize:
+	case errors.Is(s.err, errTooManyBytes) || errors.Is(s.err, errRecordSize):
 		return fmt.Errorf("%v batch of %d bytes so far: %w: %w", s.codec, s.total, s.err, kafkaerr.MessageTooLarge)
 	default:
-		return fmt.Errorf("undo %v compression: %v: %w", s.codec, s.err, kafkaerr.UnknownServerError)
+		return fmt.Errorf("undo %v compression: %w: %w", s.codec, s.err, kafkaerr.UnknownServerError)
 	}
 }
 
