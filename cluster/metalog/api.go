@@ -105,7 +105,9 @@ type Options struct {
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // nil: no metrics
 
-	tune func(*raft.Config) // of tests: snapshots after few entries
+	// Of tests: snapshots after few entries, and a look at each applied image.
+	tune    func(*raft.Config)
+	applied func(*metadata.Image)
 }
 
 // Timing is Raft's sense of time (D18).

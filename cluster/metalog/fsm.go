@@ -22,7 +22,8 @@ type fsm struct {
 	metrics   *metrics
 	logger    *slog.Logger
 	fail      func(error)
-	failed    bool // the machine stopped short of what is committed
+	applied   func(*metadata.Image) // of tests; nil: none
+	failed    bool                  // the machine stopped short of what is committed
 }
 
 // outcome is what Raft's Apply answers to the proposer.
@@ -76,6 +77,9 @@ func (f *fsm) publish(delta *metadata.Delta) {
 	f.image.Store(delta.Next())
 	f.metrics.applied.Set(float64(delta.Next().Position().Index))
 	f.loader.push(delta)
+	if f.applied != nil {
+		f.applied(delta.Next())
+	}
 }
 
 // Snapshot implements raft.FSM.

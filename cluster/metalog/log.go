@@ -125,6 +125,7 @@ func newLog(o Options) *Log {
 		metrics:   m,
 		logger:    o.Logger,
 		fail:      l.fail,
+		applied:   o.applied,
 	}
 	l.fsm.image.Store(metadata.Empty())
 	return l

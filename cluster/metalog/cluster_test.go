@@ -1,0 +1,278 @@
+package metalog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+	"github.com/klamm-mq/klamm/protocol/wire/memnet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// cluster is a number of voters in one bubble, each on a network and a disk in memory.
+type cluster struct {
+	t     *testing.T
+	net   *memnet.Network
+	nodes []*node
+	tune  func(*raft.Config)
+}
+
+// node is one voter with what stands in for its controller: whoever leads passes a barrier.
+type node struct {
+	c    *cluster
+	id   int32
+	disk *vfs.CrashFS
+
+	log     *Log
+	ready   atomic.Uint64 // term in which this node passed its barrier; 0: none
+	stopped chan struct{}
+	fatal   chan error
+
+	mu     sync.Mutex
+	images map[uint64]*metadata.Image // applied by this node, by index
+}
+
+func newCluster(t *testing.T, n int, tune func(*raft.Config)) *cluster {
+	c := &cluster{t: t, net: memnet.New(), tune: tune}
+	for i := range n {
+		c.nodes = append(c.nodes, &node{
+			c: c, id: int32(i + 1), disk: vfs.NewCrash(rand.NewPCG(1, uint64(i))), fatal: make(chan error, 1),
+			images: map[uint64]*metadata.Image{},
+		})
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
+	if err := c.nodes[0].log.BootstrapVoters(c.voters()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *cluster) voters() []Voter {
+	var list []Voter
+	for _, n := range c.nodes {
+		list = append(list, n.voter())
+	}
+	return list
+}
+
+func (n *node) voter() Voter {
+	return Voter{NodeID: n.id, DirectoryID: uuid.UUID{15: byte(n.id)}, Address: n.address()}
+}
+
+func (n *node) host() string    { return fmt.Sprintf("broker-%d", n.id) }
+func (n *node) address() string { return n.host() + ":9093" }
+
+// memStream is a StreamLayer on memnet.
+type memStream struct {
+	net.Listener
+	host *memnet.Host
+}
+
+func (s memStream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return s.host.DialContext(ctx, "tcp", string(address))
+}
+
+// smallReserve fits disks in memory.
+func smallReserve() Reserve { return Reserve{KeepFree: 3 << 10, Floor: 1 << 10, Ballast: 1 << 10} }
+
+func (n *node) start() {
+	t := n.c.t
+	t.Helper()
+	host := n.c.net.Host(n.host())
+	ln, err := host.Listen("tcp", n.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := Open(Options{
+		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: n.disk, Stores: FileStores,
+		Stream: memStream{ln, host}, Reserve: smallReserve(), Logger: testLogger(t, n.host()), tune: n.c.tune,
+		Bootstrap: []metadata.Record{bootstrapRecord()},
+		Fatal:     func(err error) { n.fatal <- err },
+		applied: func(image *metadata.Image) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.images[image.Position().Index] = image
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.log, n.stopped = log, make(chan struct{})
+	go n.control(log, n.stopped)
+}
+
+// control passes a barrier with each leadership.
+func (n *node) control(log *Log, stopped chan struct{}) {
+	for {
+		select {
+		case lead := <-log.Leadership():
+			n.ready.Store(0)
+			if !lead.Leader {
+				continue
+			}
+			if _, err := log.Barrier(context.Background(), lead.Term); err == nil {
+				n.ready.Store(lead.Term)
+			}
+		case <-stopped:
+			return
+		}
+	}
+}
+
+func (n *node) stop() {
+	n.c.t.Helper()
+	close(n.stopped)
+	if err := n.log.Close(); err != nil {
+		n.c.t.Error(err)
+	}
+	n.log = nil
+	n.ready.Store(0)
+}
+
+func (c *cluster) close() {
+	for _, n := range c.nodes {
+		if n.log != nil {
+			n.stop()
+		}
+		select {
+		case err := <-n.fatal:
+			c.t.Errorf("node %d: %v", n.id, err)
+		default:
+		}
+	}
+}
+
+// eventually waits, in virtual time, until cond holds.
+func (c *cluster) eventually(what string, cond func() bool) {
+	c.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for range 60_000 {
+		if cond() {
+			return
+		}
+		<-tick.C
+	}
+	c.t.Fatalf("not within a minute: %s", what)
+}
+
+// leader waits for a node that leads and has passed its barrier, other than those given.
+func (c *cluster) leader(except ...*node) *node {
+	c.t.Helper()
+	var found *node
+	c.eventually("a leader", func() bool {
+		for _, n := range c.nodes {
+			if n.log != nil && n.ready.Load() > 0 && !slices.Contains(except, n) {
+				found = n
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (c *cluster) followers() []*node {
+	lead := c.leader()
+	var list []*node
+	for _, n := range c.nodes {
+		if n != lead {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// propose creates a topic through n.
+func (n *node) propose(name string) (metadata.Position, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return n.log.Propose(ctx, n.ready.Load(), newTopic(name))
+}
+
+func (n *node) mustPropose(name string) metadata.Position {
+	n.c.t.Helper()
+	pos, err := n.propose(name)
+	if err != nil {
+		n.c.t.Fatal(err)
+	}
+	return pos
+}
+
+func (n *node) has(name string) bool { return n.log.Image().Topic(name) != nil }
+
+// wantConverged waits until all running nodes have applied the same, and checks the
+// invariant ImagesEqualAtOffset: every two nodes that had an image at one index had the
+// same.
+func (c *cluster) wantConverged() {
+	c.t.Helper()
+	c.eventually("all nodes have the leader's image", func() bool {
+		lead := c.leader()
+		for _, n := range c.nodes {
+			if n.log != nil && n.log.Image().Position() != lead.log.Image().Position() {
+				return false
+			}
+		}
+		return true
+	})
+	for _, a := range c.nodes {
+		for _, b := range c.nodes {
+			imagesEqualAtOffset(c.t, a, b)
+		}
+	}
+}
+
+func imagesEqualAtOffset(t *testing.T, a, b *node) {
+	t.Helper()
+	a.mu.Lock()
+	images := maps.Clone(a.images)
+	a.mu.Unlock()
+	for index, image := range images {
+		b.mu.Lock()
+		other := b.images[index]
+		b.mu.Unlock()
+		if other == nil {
+			continue
+		}
+		if diff := metadata.DiffImages(image, other); diff != "" {
+			t.Fatalf("ImagesEqualAtOffset: nodes %d and %d at %d: %s", a.id, b.id, index, diff)
+		}
+	}
+}
+
+func bootstrapRecord() metadata.BootstrapRecord {
+	return metadata.BootstrapRecord{
+		ClusterID: "test", Durability: metadata.DurabilityFsync,
+		Features: []metadata.FeatureLevel{{Name: metadata.FeatureMetadata, Level: metadata.MaxMetadataLevel}},
+	}
+}
+
+func newTopic(name string) []metadata.Record {
+	var id uuid.UUID
+	copy(id[:], name)
+	return []metadata.Record{metadata.TopicRecord{Name: name, ID: id}}
+}
+
+// testLogger writes what a broker would log at its default level, and only if the test fails.
+func testLogger(t *testing.T, name string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", name)
+}
