@@ -34,7 +34,7 @@ type Iterator struct {
 	err    error
 }
 
-// NewIterator starts a walk over v. Codecs may be nil if v is not compressed.
+// NewIterator starts a walk over v. Without codecs (nil) a compressed batch is an error.
 func NewIterator(v View, codecs *Codecs) Iterator { return newIterator(v, codecs, true) }
 
 // NewSkimmer starts a walk that may leave out keys, values and headers: those of
@@ -49,6 +49,8 @@ func newIterator(v View, codecs *Codecs, whole bool) Iterator {
 		it.err = fmt.Errorf("batch claims %d records: %w", it.count, kafkaerr.InvalidRecord)
 	case v.Codec() == None:
 		it.buf = v.Records()
+	case codecs == nil:
+		it.err = fmt.Errorf("%v batch where none is expected: %w", v.Codec(), kafkaerr.UnknownServerError)
 	case it.count > 0:
 		it.stream = codecs.open(v.Codec(), v.Records())
 	}

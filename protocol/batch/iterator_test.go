@@ -507,3 +507,13 @@ func TestCodecsAreShared(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestCompressedBatchWithoutCodecsIsAnError(t *testing.T) {
+	c := NewCodecs(CodecsOptions{})
+	for _, codec := range allCodecs[1:] {
+		v := build(t, c, BuilderOptions{Codec: codec}, plainRecords(2, 4)...)
+		if err := walkAll(t, nil, v); !errors.Is(err, kafkaerr.UnknownServerError) {
+			t.Errorf("%v: %v", codec, err)
+		}
+	}
+}
