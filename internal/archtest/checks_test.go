@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -84,8 +85,8 @@ func (m *module) eachFile(who []string, in scope, visit func(*file)) {
 func checkCalls(m *module) (broken []string) {
 	for _, rule := range calls {
 		m.eachFile(rule.who, rule.in, func(f *file) {
-			virtual := f.importName("testing/synctest") != ""
-			if matchesAny(rule.except, path.Dir(f.name)) || rule.inBubble && virtual {
+			dir := path.Dir(f.name)
+			if matchesAny(rule.except, dir) || rule.inBubble && m.hasBubbles(dir) {
 				return
 			}
 			for _, call := range rule.call {
@@ -96,6 +97,11 @@ func checkCalls(m *module) (broken []string) {
 		})
 	}
 	return broken
+}
+
+// hasBubbles tells whether a package's tests run in virtual time.
+func (m *module) hasBubbles(dir string) bool {
+	return slices.ContainsFunc(m.packages[dir], func(f *file) bool { return f.importName("testing/synctest") != "" })
 }
 
 // uses finds the places where f mentions a function such as "time.Sleep".

@@ -123,8 +123,8 @@ const (
 	badger = "github.com/dgraph-io/badger/v4/..."
 )
 
-// calls that packages of who must not make. A file that imports synctest runs in virtual
-// time, and inBubble says that they are allowed there.
+// calls that packages of who must not make. Tests of a package that uses synctest run in
+// virtual time, and inBubble says that the calls are allowed there.
 var calls = []struct {
 	who, except []string
 	call        []string

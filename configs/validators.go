@@ -1,0 +1,137 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Validator refuses values of the right type.
+type Validator interface {
+	Check(value any) error
+	// String is what is valid, in Kafka's notation: "[0,...]", "[compact, delete]".
+	String() string
+}
+
+// between is a closed range; an open end is nil. Kafka compares as doubles, which
+// matters to nobody here: no bound is near 2^53.
+type between struct{ min, max *float64 }
+
+func atLeast(min float64) Validator      { return between{&min, nil} }
+func inRange(min, max float64) Validator { return between{&min, &max} }
+
+func (b between) Check(value any) error {
+	n := number(value)
+	if b.min != nil && n < *b.min {
+		return fmt.Errorf("must be at least %.0f", *b.min)
+	}
+	if b.max != nil && n > *b.max {
+		return fmt.Errorf("must be at most %.0f", *b.max)
+	}
+	return nil
+}
+
+func (b between) String() string {
+	if b.max == nil {
+		return fmt.Sprintf("[%.0f,...]", *b.min)
+	}
+	return fmt.Sprintf("[%.0f,...,%.0f]", *b.min, *b.max)
+}
+
+func number(value any) float64 {
+	switch v := value.(type) {
+	case int16:
+		return float64(v)
+	case int32:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	panic(fmt.Sprintf("a range for a value of type %T", value))
+}
+
+// rangeOr is a range with one more value outside of it.
+type rangeOr struct {
+	Validator
+	also float64
+}
+
+func (r rangeOr) Check(value any) error {
+	if number(value) == r.also {
+		return nil
+	}
+	if err := r.Validator.Check(value); err != nil {
+		return fmt.Errorf("%w, or %.0f", err, r.also)
+	}
+	return nil
+}
+
+func (r rangeOr) String() string { return fmt.Sprintf("%s or %.0f", r.Validator, r.also) }
+
+// oneOf is a text of a few.
+type oneOf []string
+
+func (o oneOf) Check(value any) error {
+	if slices.Contains(o, value.(string)) {
+		return nil
+	}
+	return fmt.Errorf("must be one of %s", strings.Join(o, ", "))
+}
+
+func (o oneOf) String() string { return "[" + strings.Join(o, ", ") + "]" }
+
+// listOf is a list without repetition or empty elements; of the given ones, if any are.
+type listOf struct {
+	elements oneOf
+	notEmpty bool
+}
+
+func (l listOf) Check(value any) error {
+	list := value.([]string)
+	if l.notEmpty && len(list) == 0 {
+		return errors.New("must not be empty")
+	}
+	for i, element := range list {
+		switch {
+		case element == "":
+			return errors.New("must not have empty elements")
+		case slices.Contains(list[:i], element):
+			return fmt.Errorf("has %s twice", element)
+		case len(l.elements) > 0 && !slices.Contains(l.elements, element):
+			return fmt.Errorf("must be a list of %s", strings.Join(l.elements, ", "))
+		}
+	}
+	return nil
+}
+
+func (l listOf) String() string {
+	if len(l.elements) == 0 {
+		return ""
+	}
+	return l.elements.String()
+}
+
+// throttledReplicas is "*" or a list of partition:broker.
+type throttledReplicas struct{}
+
+func (throttledReplicas) Check(value any) error {
+	list := value.([]string)
+	if slices.Equal(list, []string{"*"}) {
+		return nil
+	}
+	pair := regexp.MustCompile(`^([0-9]+:[0-9]+)?$`)
+	for _, element := range list {
+		if !pair.MatchString(element) {
+			return errors.New("must be * or a list of partition:broker")
+		}
+	}
+	return nil
+}
+
+func (throttledReplicas) String() string {
+	return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+}
