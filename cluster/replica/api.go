@@ -62,6 +62,8 @@ type AppendRequest struct {
 	// Done is called once, from any goroutine and without locks, when an append that
 	// returned false has its results.
 	Done func(*AppendRequest)
+
+	delayed delayedProduce
 }
 
 // AppendPartition is the part of an AppendRequest for one partition.
@@ -72,6 +74,10 @@ type AppendPartition struct {
 
 	// Result is valid once the request is answered.
 	Result AppendResult
+
+	hosted  *hosted
+	awaited Awaited
+	flush   bool
 }
 
 // AppendResult is the answer for one partition.

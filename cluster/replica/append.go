@@ -42,8 +42,22 @@ func (a Awaited) Pending() bool { return a.what != nothing }
 // append is never flushed here: what the batch still has to reach is in Awaited
 // (Partition.appendRecordsToLeader).
 func (p *Partition) AppendAsLeader(now time.Time, a LeaderAppend) (AppendResult, Awaited, Effects) {
+	result, awaited, e := p.append(now, a)
+	if result.Err != nil {
+		return result, awaited, e
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	e.add(p.advanceHighWatermark(now)) // with replicated, the log end counts at once
+	return result, awaited, e
+}
+
+// append holds the partition's lock for reading, as Kafka does: batches are validated
+// beside each other and beside reads, and the log orders the writes. What it excludes is
+// a change of role between the check and the write.
+func (p *Partition) append(now time.Time, a LeaderAppend) (AppendResult, Awaited, Effects) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
 	if err := p.checkAppend(a.Acks); err != nil {
 		return p.appendFailed(err), Awaited{}, Effects{}
 	}
@@ -51,16 +65,13 @@ func (p *Partition) AppendAsLeader(now time.Time, a LeaderAppend) (AppendResult,
 		Now: now, Records: a.Records, LeaderEpoch: p.leader.Epoch, Origin: a.Origin, RequestVersion: a.RequestVersion,
 	})
 	if err != nil {
-		return p.appendFailed(fmt.Errorf("append to %s-%d: %w", p.opts.Topic, p.opts.ID.Partition, err)), Awaited{}, Effects{}
+		return p.appendFailed(err), Awaited{}, Effects{}
 	}
-	e := p.advanceHighWatermark(now)
-	e.FlushWanted = info.FlushWanted
-	e.WakeFetcher = len(p.followers) > 0
 	return AppendResult{
 		BaseOffset:      info.FirstOffset,
 		LogAppendTimeMs: info.LogAppendTimeMs,
 		LogStartOffset:  int64(p.opts.Log.LogStart()),
-	}, p.awaited(a.Acks, info.LastOffset+1), e
+	}, p.awaited(a.Acks, info.LastOffset+1), Effects{FlushWanted: info.FlushWanted, WakeFetcher: len(p.followers) > 0}
 }
 
 func (p *Partition) checkAppend(acks int16) error {
@@ -114,7 +125,7 @@ func (p *Partition) Reached(a Awaited) (done bool, err error) {
 	}
 	switch a.what {
 	case allReplicas:
-		if int64(p.hw) < a.end {
+		if p.hw.Load() < a.end {
 			return false, nil
 		}
 		if p.isr.maximalSize() < p.effectiveMinISR() {

@@ -11,4 +11,57 @@
 //
 // Requests name partitions by topic id, carry their own results, and fail partition by
 // partition: there is no error of a whole request.
+//
+// # Core and driver
+//
+// A Partition is the rules of one replica: role, leader epoch, in-sync replicas, high
+// watermark, who may read up to where. It has no goroutine, clock or timer. What it wants
+// done it returns as Effects, which the Manager carries out:
+//
+//	                 Append            Fetch of a follower
+//	                   │                     │
+//	          ┌────────▼─────────────────────▼────────┐
+//	          │ Partition   AppendAsLeader            │
+//	          │             ReadRecords → FollowerFetched
+//	 metadata │             BecomeLeader, …Follower   │
+//	─────────►│             FlushDone  ◄──────────┐   │
+//	          └────┬──────────────────────────────│───┘
+//	               │ Effects                      │
+//	               ├─ FlushWanted ──► committer of the log's directory
+//	               ├─ Wake ─────────► produces and consumers' fetches in purgatory
+//	               ├─ WakeFetcher ──► followers' fetches in purgatory
+//	               └─ AlterPartition► controller ──► AlterPartitionDone
+//
+// The exact tier of the simulation steps Partitions itself, without a Manager.
+//
+// # What is acknowledged
+//
+// An append writes and returns; it never flushes. What it awaits is in Awaited, whether
+// that has come is asked of Partition.Reached, whose comment lists the cases. With
+// durability=fsync the high watermark counts flushed ends (see advanceHighWatermark), so
+// a consumer never sees, and a producer is never told of, a record that a power cut could
+// take back. With replicated it counts log ends, as in Kafka.
+//
+// # Goroutines
+//
+//	connection       Append, ListOffsets, …; Fetch, which waits on its own channel
+//	committer        one per directory (logstore.Committer); answers produces that its
+//	                 round has satisfied
+//	keeper           one per directory (logstore.Keeper); asks for high watermarks
+//	metadata loader  OnMetadataUpdate
+//	timers           purgatory's deadlines; the look at in-sync replicas, while this
+//	                 broker leads any partition with followers
+//
+// None belongs to a partition: 2,000 idle ones cost memory only.
+//
+// # Locks
+//
+//	Partition.mu  →  locks of logstore
+//	Manager.mu       the map of partitions; nothing is called under it
+//	purgatory's      no Operation is called under it
+//
+// Effects are carried out after Partition.mu is released, since TryComplete takes it.
+// Batches are read after it is released too: the bounds were taken under it, and what
+// lies below them does not change while the replica keeps its role. No lock is held while
+// a disk syncs or a controller answers.
 package replica

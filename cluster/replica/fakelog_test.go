@@ -74,7 +74,11 @@ func (l *fakeLog) Read(p logstore.ReadParams) (logstore.ReadInfo, error) {
 	if r == nil {
 		return logstore.ReadInfo{}, nil
 	}
-	return logstore.ReadInfo{Region: r}, nil
+	info := logstore.ReadInfo{Region: r}
+	if p.Aborted && l.lso >= 0 {
+		info.Aborted = []logstore.AbortedTxn{{ProducerID: 7, FirstOffset: p.Offset}}
+	}
+	return info, nil
 }
 
 func (l *fakeLog) UpdateConfig(c logstore.Config)                  { l.config = c }
@@ -134,11 +138,9 @@ func (l *fakeLog) EndOffsetForEpoch(epoch int32) (logstore.EpochEnd, bool) {
 	return end, last >= 0 && l.epochs[last].epoch >= epoch
 }
 
-func (l *fakeLog) AbortedTransactions(from, _ int64) ([]logstore.AbortedTxn, error) {
-	if l.lso < 0 {
-		return nil, nil
-	}
-	return []logstore.AbortedTxn{{ProducerID: 7, FirstOffset: from}}, nil
+// PositionOf takes the log for one segment.
+func (l *fakeLog) PositionOf(o int64) (logstore.Position, error) {
+	return logstore.Position{Offset: o, Pos: o * fakeRecordBytes}, nil
 }
 
 // fakeRegion knows which batches it is.

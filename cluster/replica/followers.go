@@ -168,7 +168,7 @@ type ISRMember struct {
 // acknowledged before this epoch. Caller holds mu.
 func (p *Partition) expandISR(f *follower) Effects {
 	if p.isr.pending != nil || slices.Contains(p.isr.committed, f.id) ||
-		f.end < int64(p.hw) || f.end < p.epochStart || !p.eligible(f) {
+		f.end < p.hw.Load() || f.end < p.epochStart || !p.eligible(f) {
 		return Effects{}
 	}
 	return p.propose(append(slices.Clone(p.isr.committed), f.id), f.id)

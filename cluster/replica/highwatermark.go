@@ -5,7 +5,6 @@ import (
 
 	"github.com/klamm-mq/klamm/internal/invariant"
 	"github.com/klamm-mq/klamm/logstore"
-	"github.com/klamm-mq/klamm/protocol/offset"
 )
 
 // advanceHighWatermark moves the high watermark of a leader as far as the replicas that
@@ -37,11 +36,11 @@ func (p *Partition) advanceHighWatermark(now time.Time) Effects {
 			hw = f.end
 		}
 	}
-	if hw <= int64(p.hw) {
+	if hw <= p.hw.Load() {
 		return Effects{}
 	}
 	invariant.Check(hw <= int64(p.opts.Log.LogEnd()), "high watermark beyond the log end")
-	p.hw = offset.HighWatermark(hw)
+	p.hw.Store(hw)
 	return Effects{Wake: true}
 }
 

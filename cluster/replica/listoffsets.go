@@ -114,7 +114,7 @@ func (p *Partition) listBound(req *ListOffsetsRequest, isClient bool) int64 {
 // long as its high watermark is below where its epoch began, clients of the previous
 // leader may have seen more (KIP-207). Versions before 5 don't know that error.
 func (p *Partition) behindEpochStart(req *ListOffsetsRequest, isClient bool) error {
-	if !isClient || !p.isLeader || p.epochStart <= int64(p.hw) {
+	if !isClient || !p.isLeader || p.epochStart <= p.hw.Load() {
 		return nil
 	}
 	if req.Version < 5 {

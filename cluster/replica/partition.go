@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
@@ -11,6 +12,9 @@ import (
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
 )
+
+// highWatermark is an offset.HighWatermark that may be read beside its writer.
+type highWatermark = atomic.Int64
 
 // Partition is this broker's replica of one partition: Kafka's cluster.Partition as a
 // core. It has no goroutine, clock or timer; methods take now, and return the Effects
@@ -36,8 +40,9 @@ type Partition struct {
 	// leaderships, and its offsets then belong to other records.
 	leadership uint64
 
-	// hw never falls. See highwatermark.go.
-	hw offset.HighWatermark
+	// hw never falls. See highwatermark.go. It changes under mu only; those who ask for
+	// nothing else read it without.
+	hw highWatermark
 
 	// Of a leader only.
 	epochStart int64 // log end when the leader epoch began
@@ -83,7 +88,7 @@ type Log interface {
 	OffsetOfMaxTimestamp() (logstore.TimestampOffset, bool, error)
 	EndOffsetForEpoch(epoch int32) (logstore.EpochEnd, bool)
 	EpochForOffset(o int64) (int32, bool)
-	AbortedTransactions(from, to int64) ([]logstore.AbortedTxn, error)
+	PositionOf(o int64) (logstore.Position, error)
 }
 
 // Brokers is what a leader asks the metadata about the brokers of its followers.
@@ -123,7 +128,7 @@ func NewPartition(o PartitionOptions) *Partition {
 	p := &Partition{opts: o, config: o.Config, leader: noLeader, partitionEpoch: -1, gone: o.Failed}
 	if o.Failed == nil {
 		start, end := int64(o.Log.LogStart()), int64(o.Log.LogEnd())
-		p.hw = offset.HighWatermark(min(max(int64(o.Log.CheckpointedHighWatermark()), start), end))
+		p.hw.Store(min(max(int64(o.Log.CheckpointedHighWatermark()), start), end))
 	}
 	return p
 }
@@ -232,11 +237,38 @@ func (p *Partition) Leader() (l Leader, isHere bool) {
 	return p.leader, p.isLeader
 }
 
-// HighWatermark is the first offset not yet acknowledged by every in-sync replica.
-func (p *Partition) HighWatermark() offset.HighWatermark {
+// HighWatermark is the first offset not yet acknowledged by every in-sync replica. It
+// takes no lock, since the directory's keeper asks for it while it holds its own.
+func (p *Partition) HighWatermark() offset.HighWatermark { return offset.HighWatermark(p.hw.Load()) }
+
+// Failure is why the replica is of no use, nil if it is.
+func (p *Partition) Failure() error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.hw
+	return p.gone
+}
+
+// LeadsFollowers tells whether the replica leads others.
+func (p *Partition) LeadsFollowers() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.isLeader && len(p.followers) > 0
+}
+
+// Health is a partition as its metrics see it; the counts are a leader's.
+type Health struct {
+	Leads, Offline              bool
+	InSync, Replicas, MinInSync int
+}
+
+// Health tells how the partition is.
+func (p *Partition) Health() Health {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return Health{
+		Leads: p.isLeader, Offline: p.gone != nil,
+		InSync: len(p.isr.committed), Replicas: len(p.followers) + 1, MinInSync: p.effectiveMinISR(),
+	}
 }
 
 // requireLeader checks that the replica can do what only a leader may. Caller holds mu.

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -106,8 +107,8 @@ func (p *Partition) checkReader(anyEpoch bool, epoch int32, leaderOnly bool) err
 func (p *Partition) offsets() offsets {
 	return offsets{
 		logStart:      int64(p.opts.Log.LogStart()),
-		lastStable:    int64(p.opts.Log.LastStable(p.hw)),
-		highWatermark: int64(p.hw),
+		lastStable:    int64(p.opts.Log.LastStable(p.HighWatermark())),
+		highWatermark: p.hw.Load(),
 		logEnd:        int64(p.opts.Log.LogEnd()),
 	}
 }
@@ -129,42 +130,44 @@ func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes i
 		return result, outOfRange(at, want)
 	}
 	bound := at.bound(r)
-	if want.FetchOffset < bound {
-		info, err := p.opts.Log.Read(logstore.ReadParams{Offset: want.FetchOffset, MaxBytes: maxBytes, UpTo: bound, MinOne: minOne})
+	if want.FetchOffset < bound && maxBytes < 0 {
+		return result, errNegativeMaxBytes
+	}
+	if want.FetchOffset < bound && (maxBytes > 0 || minOne) {
+		info, err := p.opts.Log.Read(logstore.ReadParams{
+			Offset: want.FetchOffset, MaxBytes: maxBytes, UpTo: bound, MinOne: minOne, Aborted: skipsAborted(r),
+		})
 		if err != nil {
 			return result, fmt.Errorf("read %s-%d at %d: %w", p.opts.Topic, p.opts.ID.Partition, want.FetchOffset, err)
 		}
 		// A batch that was cut short is of no use to anybody, and a consumer would have
 		// to guess that it is incomplete.
-		if result.Records = info.Region; info.FirstIncomplete && info.Region != nil {
+		if result.Records = info.Region; info.FirstIncomplete {
 			result.release()
 		}
+		result.AbortedTransactions = abortedTransactions(info.Aborted)
 	}
-	return p.withAborted(result, r, want.FetchOffset, bound)
+	if skipsAborted(r) && result.AbortedTransactions == nil {
+		result.AbortedTransactions = []AbortedTransaction{}
+	}
+	return result, nil
 }
+
+// skipsAborted tells whether r is to be told of aborted transactions.
+func skipsAborted(r *Reader) bool { return r.Isolation == ReadCommitted && !r.isFollower() }
+
+func abortedTransactions(txns []logstore.AbortedTxn) (out []AbortedTransaction) {
+	for _, t := range txns {
+		out = append(out, AbortedTransaction(t))
+	}
+	return out
+}
+
+// errNegativeMaxBytes has no kind, as in Kafka: UNKNOWN_SERVER_ERROR.
+var errNegativeMaxBytes = errors.New("fetch asks for a negative number of bytes")
 
 func outOfRange(at offsets, want *FetchPartition) error {
 	return fmt.Errorf("offset %d is not in %d to %d: %w", want.FetchOffset, at.logStart, at.logEnd, kafkaerr.OffsetOutOfRange)
-}
-
-// withAborted adds the aborted transactions among what was read, for those who skip them.
-func (p *Partition) withAborted(result FetchResult, r *Reader, from, to int64) (FetchResult, error) {
-	if r.Isolation != ReadCommitted || r.isFollower() {
-		return result, nil
-	}
-	result.AbortedTransactions = []AbortedTransaction{}
-	if result.Records == nil {
-		return result, nil
-	}
-	txns, err := p.opts.Log.AbortedTransactions(from, to)
-	if err != nil {
-		result.release()
-		return result, fmt.Errorf("aborted transactions of %s-%d from %d: %w", p.opts.Topic, p.opts.ID.Partition, from, err)
-	}
-	for _, t := range txns {
-		result.AbortedTransactions = append(result.AbortedTransactions, AbortedTransaction(t))
-	}
-	return result, nil
 }
 
 // divergence compares the epoch of the last record that the reader has with this log
@@ -181,6 +184,45 @@ func (p *Partition) divergence(at offsets, want *FetchPartition) (*EpochEndOffse
 		return &EpochEndOffset{Epoch: end.Epoch, EndOffset: end.EndOffset}, nil
 	}
 	return nil, nil
+}
+
+// available tells how much r could read of want, as far as it matters to somebody who
+// waits for enough bytes; now says not to wait at all (see delayedFetch.TryComplete).
+//
+// A consumer beyond the high watermark waits like one at it. Kafka takes that for a
+// truncation and answers at once, so that such a consumer fetches in a tight loop.
+func (p *Partition) available(r *Reader, want *FetchPartition, enough int) (size int, now bool) {
+	at, err := p.admit(r, want)
+	if err != nil || want.FetchOffset > at.logEnd || want.FetchOffset < at.logStart {
+		return 0, true
+	}
+	if want.LastFetchedEpoch >= 0 {
+		if diverging, err := p.divergence(at, want); err != nil || diverging != nil {
+			return 0, true
+		}
+	}
+	bound := at.bound(r)
+	if want.FetchOffset >= bound {
+		return 0, false
+	}
+	if enough <= 1 {
+		return 1, true // the usual minimum: whatever there is
+	}
+	return p.bytesBetween(want, bound)
+}
+
+// bytesBetween counts the bytes from the fetch offset to bound, at most want.MaxBytes;
+// now says that they begin on an older segment than they end.
+func (p *Partition) bytesBetween(want *FetchPartition, bound int64) (size int, now bool) {
+	from, err := p.opts.Log.PositionOf(want.FetchOffset)
+	if err != nil {
+		return 0, true
+	}
+	to, err := p.opts.Log.PositionOf(bound)
+	if err != nil || from.SegmentBase < to.SegmentBase {
+		return 0, true
+	}
+	return int(min(to.Pos-from.Pos, int64(want.MaxBytes))), false
 }
 
 // readFailed is the answer about a partition that could not be read.

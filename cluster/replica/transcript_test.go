@@ -275,7 +275,7 @@ func (s *script) effects(e Effects, err error) string {
 	if len(out) == 0 {
 		out = []string{"nothing to do"}
 	}
-	return fmt.Sprintf("hw %d: %s\n", s.p.hw, strings.Join(out, ", "))
+	return fmt.Sprintf("hw %d: %s\n", s.p.HighWatermark(), strings.Join(out, ", "))
 }
 
 func (s *script) state() string {
@@ -287,7 +287,7 @@ func (s *script) state() string {
 		role = "gone: " + name(s.p.gone)
 	}
 	return fmt.Sprintf("%s, leader %d epoch %d, start %d hw %d flushed %d end %d, isr %v of min %d\n", role,
-		s.p.leader.ID, s.p.leader.Epoch, s.log.logStart, s.p.hw, s.log.flushed, s.log.end, s.p.isr.committed, s.p.effectiveMinISR())
+		s.p.leader.ID, s.p.leader.Epoch, s.log.logStart, s.p.HighWatermark(), s.log.flushed, s.log.end, s.p.isr.committed, s.p.effectiveMinISR())
 }
 
 var kinds = []*kafkaerr.Kind{
@@ -297,6 +297,7 @@ var kinds = []*kafkaerr.Kind{
 	kafkaerr.LeaderNotAvailable, kafkaerr.UnsupportedVersion, kafkaerr.IneligibleReplica,
 	kafkaerr.InvalidUpdateVersion, kafkaerr.MessageTooLarge, kafkaerr.OutOfOrderSequenceNumber,
 	kafkaerr.RequestTimedOut, kafkaerr.InvalidRequiredAcks, kafkaerr.InconsistentTopicID, kafkaerr.CorruptMessage,
+	kafkaerr.InvalidRecord,
 }
 
 // kind finds an error by Kafka's name.

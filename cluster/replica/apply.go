@@ -1,0 +1,207 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// Name is the publisher's name.
+func (m *Manager) Name() string { return "replica manager" }
+
+// OnMetadataUpdate makes this broker's replicas what next says, as a publisher of the
+// metadata log; calls come one after the other. When it returns, partitions that are led
+// here accept writes: the image that handlers read is swapped after it, so that nobody
+// is told of a leader that is not one yet (ReplicaManager.applyDelta).
+//
+// A partition that cannot be made what it should be is offline and answers
+// KAFKA_STORAGE_ERROR. The rest of the change is applied.
+func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) {
+	now := time.Now()
+	first := m.image.Load() == nil
+	var found map[TopicIDPartition]*hosted
+	if first {
+		found = m.openDirectories(now, next)
+		defer m.forgetStart()
+	}
+	m.image.Store(next)
+	if first {
+		delta = metadata.Between(metadata.Empty(), next)
+	}
+	m.applyDeletions(now, delta)
+	m.applyTopics(now, delta, found)
+	m.applyConfigs(now, delta)
+	m.isr.set(m.leadsFollowers())
+}
+
+// applyDeletions ends the replicas of deleted topics and of partitions that moved away.
+// They go first: a topic may have been created anew under the same name, and wants the
+// name of the directory.
+func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
+	byDir := make(map[*directory][]*logstore.Log)
+	for topic := range delta.Topics() {
+		for change := range topic.Partitions() {
+			if placed, _ := m.placement(change.New); placed {
+				continue
+			}
+			h := m.remove(TopicIDPartition{topic.ID, change.Index})
+			if h == nil {
+				continue
+			}
+			m.carryOut(h, h.Retire(goneBecause(topic)))
+			if h.log != nil {
+				byDir[h.dir] = append(byDir[h.dir], h.log)
+			}
+		}
+	}
+	for dir, logs := range byDir {
+		if err := dir.DeleteLogs(now, logs...); err != nil {
+			m.opts.Logger.Error("logs were not deleted", "dir", dir.Path(), "count", len(logs), "err", err)
+		}
+	}
+}
+
+// goneBecause is what those get who wait for a replica that is no longer here. A fetch by
+// id that waits while its topic is deleted gets this too, and UNKNOWN_TOPIC_ID only when
+// it asks again, as seen on Kafka 4.4.
+func goneBecause(topic metadata.TopicChange) error {
+	if topic.Deleted() {
+		return kafkaerr.UnknownTopicOrPartition
+	}
+	return kafkaerr.NotLeaderOrFollower
+}
+
+func (m *Manager) remove(id TopicIDPartition) *hosted {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.partitions[id]
+	delete(m.partitions, id)
+	return h
+}
+
+// applyTopics creates replicas that are new here, and makes each changed one leader or
+// follower.
+func (m *Manager) applyTopics(now time.Time, delta *metadata.Delta, found map[TopicIDPartition]*hosted) {
+	for topic := range delta.Topics() {
+		for change := range topic.Partitions() {
+			if placed, _ := m.placement(change.New); !placed {
+				continue
+			}
+			id := TopicIDPartition{topic.ID, change.Index}
+			if h := m.get(id); h != nil {
+				m.assume(now, h, change.New)
+				continue
+			}
+			// Only with its role does a new replica enter the map: no request meets it
+			// without one.
+			h := m.host(now, id, topic.New, change.New, found[id])
+			m.assume(now, h, change.New)
+			m.put(h)
+			if h.dir != nil && h.dir.Err() != nil {
+				// The disk failed after the log was made, and DirectoryFailed may have
+				// looked for the directory's replicas before this one was in the map.
+				m.fail(h, h.dir.Err())
+			}
+		}
+	}
+}
+
+func (m *Manager) get(id TopicIDPartition) *hosted {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.partitions[id]
+}
+
+func (m *Manager) put(h *hosted) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.partitions[h.ID()] = h
+}
+
+// host makes a replica of what start found, or of a new log.
+func (m *Manager) host(now time.Time, id TopicIDPartition, topic *metadata.Topic, p *metadata.Partition, found *hosted) *hosted {
+	h := found
+	if h == nil {
+		h = m.create(now, id, topic, p)
+	}
+	o := PartitionOptions{
+		ID: id, Topic: topic.Name, BrokerID: m.opts.BrokerID, Brokers: m,
+		Config: m.topicConfig(m.image.Load(), topic.Name), ReplicaLagMax: m.opts.ReplicaLagMax, Failed: h.failed,
+	}
+	if h.log != nil {
+		o.Log = h.log
+	}
+	h.Partition = NewPartition(o)
+	return h
+}
+
+// create begins an empty log for a replica that this broker never had.
+func (m *Manager) create(now time.Time, id TopicIDPartition, topic *metadata.Topic, p *metadata.Partition) *hosted {
+	if err := m.failed[id]; err != nil {
+		return &hosted{failed: storageError(err)}
+	}
+	dir, err := m.chooseDirectory(p)
+	if err != nil {
+		return &hosted{failed: err}
+	}
+	name := logstore.ID{Topic: topic.Name, TopicID: id.TopicID, Partition: id.Partition}
+	log, err := dir.CreateLog(now, name, m.topicConfig(m.image.Load(), topic.Name).Log)
+	if err != nil {
+		m.opts.Logger.Error("log was not created", "dir", dir.Path(), "log", name, "err", err)
+		return &hosted{failed: storageError(err)}
+	}
+	return &hosted{dir: dir, log: log}
+}
+
+// assume makes h what metadata says.
+func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
+	if p.Leader != m.opts.BrokerID {
+		m.carryOut(h, h.BecomeFollower(p))
+		return
+	}
+	e, err := h.BecomeLeader(now, p)
+	if err != nil {
+		m.opts.Logger.Error("replica cannot lead", "topic", h.Topic(), "partition", h.ID().Partition, "err", err)
+		m.fail(h, err)
+		return
+	}
+	m.carryOut(h, e)
+}
+
+// applyConfigs hands changed topic configuration to the replicas of those topics that
+// existed before; new ones were made with it.
+func (m *Manager) applyConfigs(now time.Time, delta *metadata.Delta) {
+	for change := range delta.Configs() {
+		if change.Type != metadata.TopicResource {
+			continue
+		}
+		topic := delta.Next().Topic(change.Name)
+		if topic == nil {
+			continue
+		}
+		config := m.topicConfig(delta.Next(), change.Name)
+		for _, p := range topic.Partitions {
+			if h, err := m.find(TopicIDPartition{topic.ID, p.Index}); err == nil {
+				m.carryOut(h, h.UpdateConfig(now, config))
+			}
+		}
+	}
+}
+
+// topicConfig is the typed configuration of a topic. The controller has checked what is
+// in metadata, so an error here is a defect; the topic then runs on the broker's defaults
+// rather than not at all.
+func (m *Manager) topicConfig(image *metadata.Image, topic string) TopicConfig {
+	overrides := image.Config(metadata.Resource{Type: metadata.TopicResource, Name: topic})
+	c, err := m.opts.TopicConfig(overrides)
+	if err == nil {
+		return c
+	}
+	m.opts.Logger.Error("topic configuration is not understood, defaults are used", "topic", topic, "err", err)
+	if c, err = m.opts.TopicConfig(nil); err != nil {
+		return TopicConfig{Log: logstore.DefaultConfig(), MinInSyncCount: 1}
+	}
+	return c
+}

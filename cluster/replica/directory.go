@@ -1,0 +1,239 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// directory is one log directory with what drives it.
+type directory struct {
+	*logstore.Dir
+	committer *logstore.Committer
+	keeper    *logstore.Keeper
+	unopened  error // why its logs could not be opened at start
+}
+
+// offline is why the directory is of no use, nil if it is.
+func (d *directory) offline() error {
+	if d.unopened != nil {
+		return d.unopened
+	}
+	return d.Err()
+}
+
+// errNoDirectory is the fate of a replica whose directory this broker does not have: to
+// begin it anew, empty, could cost the partition its data (D19).
+var errNoDirectory = kafkaerr.New(kafkaerr.KafkaStorageError, "the log directory that holds this replica is not online")
+
+// openDirectories opens the logs that the directories hold, sets aside those that
+// metadata does not place here, and returns the others. It runs once, before the first
+// metadata is applied.
+func (m *Manager) openDirectories(now time.Time, image *metadata.Image) map[TopicIDPartition]*hosted {
+	found := make(map[TopicIDPartition]*hosted)
+	m.starting, m.failed = true, make(map[TopicIDPartition]error)
+	for _, d := range m.dirs {
+		if err := m.openDirectory(now, d, image, found); err != nil {
+			d.unopened = err
+			m.directoryOffline(d.Dir, err)
+		}
+		d.committer = logstore.StartCommitter(d.Dir, logstore.CommitterOptions{OnFlushed: m.onFlushed})
+		d.keeper = logstore.NewKeeper(d.Dir, m.keeperOptions(d))
+		d.keeper.Start()
+	}
+	return found
+}
+
+// forgetStart ends the first application of metadata.
+func (m *Manager) forgetStart() { m.starting, m.failed = false, nil }
+
+func (m *Manager) keeperOptions(d *directory) logstore.KeeperOptions {
+	o := m.opts.Keeper
+	o.HighWatermark = m.highWatermarkOf
+	o.Wake = d.committer.Wake
+	return o
+}
+
+func (m *Manager) openDirectory(now time.Time, d *directory, image *metadata.Image, found map[TopicIDPartition]*hosted) error {
+	report, err := d.OpenLogs(context.Background(), logstore.OpenLogsParams{
+		Now: now, Threads: m.opts.RecoveryThreads, Progress: m.opts.Progress,
+		Config: func(id logstore.ID) logstore.Config { return m.topicConfig(image, id.Topic).Log },
+	})
+	if err != nil {
+		return fmt.Errorf("open logs: %w", err)
+	}
+	for _, f := range report.Failed {
+		m.failed[TopicIDPartition{f.ID.TopicID, f.ID.Partition}] = f.Err
+		m.opts.Logger.Error("replica is offline", "topic", f.ID.Topic, "partition", f.ID.Partition, "err", f.Err)
+	}
+	return m.sortOut(now, d, report.Opened, image, found)
+}
+
+// sortOut keeps the logs that belong here and sets the rest aside: of topics that are
+// gone, moved away while this broker was down, or present in another directory already.
+func (m *Manager) sortOut(now time.Time, d *directory, logs []*logstore.Log, image *metadata.Image, found map[TopicIDPartition]*hosted) error {
+	var strays []*logstore.Log
+	for _, l := range logs {
+		key := TopicIDPartition{l.ID().TopicID, l.ID().Partition}
+		placed, dir := m.placement(image.Partition(key.TopicID, key.Partition))
+		other := found[key]
+		switch {
+		case !placed || other != nil && dir != d.DirectoryID():
+			strays = append(strays, l)
+			continue
+		case other != nil:
+			if err := other.dir.SetAside(now, other.log); err != nil {
+				return err
+			}
+		}
+		found[key] = &hosted{dir: d, log: l}
+	}
+	if len(strays) == 0 {
+		return nil
+	}
+	m.opts.Logger.Warn("partitions that metadata does not place here are set aside", "dir", d.Path(), "count", len(strays))
+	return d.SetAside(now, strays...)
+}
+
+// placement tells whether this broker has a replica of p, and in which directory.
+func (m *Manager) placement(p *metadata.Partition) (placed bool, dir uuid.UUID) {
+	if p == nil {
+		return false, uuid.Zero
+	}
+	for i, id := range p.Replicas {
+		if id != m.opts.BrokerID {
+			continue
+		}
+		if i < len(p.Directories) {
+			return true, p.Directories[i]
+		}
+		return true, uuid.DirUnassigned
+	}
+	return false, uuid.Zero
+}
+
+// chooseDirectory finds the place of a new log: where metadata puts it, or the directory
+// with the fewest logs, one with room if there is any.
+//
+// While metadata from before this start is applied, a partition whose directory metadata
+// does not know may be in one that is offline. Then it is not begun anew.
+func (m *Manager) chooseDirectory(p *metadata.Partition) (*directory, error) {
+	_, assigned := m.placement(p)
+	if assigned != uuid.DirUnassigned && assigned != uuid.DirMigrating {
+		for _, d := range m.dirs {
+			if d.DirectoryID() == assigned && d.offline() == nil {
+				return d, nil
+			}
+		}
+		return nil, errNoDirectory
+	}
+	var best *directory
+	for _, d := range m.dirs {
+		if d.offline() == nil && (best == nil || d.lighter(best)) {
+			best = d
+		}
+	}
+	if best == nil || m.starting && m.anyDirOffline() {
+		return nil, errNoDirectory
+	}
+	return best, nil
+}
+
+func (m *Manager) anyDirOffline() bool {
+	return m.opts.DirsMissing || slices.ContainsFunc(m.dirs, func(d *directory) bool { return d.offline() != nil })
+}
+
+func (d *directory) lighter(than *directory) bool {
+	if d.Full() != than.Full() {
+		return than.Full()
+	}
+	return len(d.Logs()) < len(than.Logs())
+}
+
+// DirectoryFailed ends every replica in a directory whose disk has failed: their
+// requests get KAFKA_STORAGE_ERROR, those that wait included. Other directories go on.
+// It is for the OnOffline of a directory's options.
+func (m *Manager) DirectoryFailed(d *logstore.Dir, err error) {
+	for _, h := range m.all() {
+		if h.dir != nil && h.dir.Dir == d {
+			m.fail(h, err)
+		}
+	}
+	m.directoryOffline(d, err)
+}
+
+func (m *Manager) directoryOffline(d *logstore.Dir, err error) {
+	m.opts.Logger.Error("log directory is offline", "dir", d.Path(), "err", err)
+	if !slices.ContainsFunc(m.dirs, func(d *directory) bool { return d.offline() == nil }) {
+		m.opts.OnAllDirsOffline(err)
+	}
+}
+
+// LogFailed ends the replica of a log that turned out to be damaged. It is for the
+// OnLogFailed of a directory's options.
+func (m *Manager) LogFailed(l *logstore.Log, err error) {
+	m.opts.Logger.Error("replica is offline", "log", l.Path(), "err", err)
+	if h := m.ofLog(l); h != nil {
+		m.fail(h, err)
+	}
+}
+
+func (m *Manager) fail(h *hosted, err error) {
+	m.carryOut(h, h.Retire(storageError(err)))
+}
+
+// storageError is err as clients see it.
+func storageError(err error) error {
+	if errors.Is(err, kafkaerr.KafkaStorageError) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", kafkaerr.KafkaStorageError, err)
+}
+
+// OfflineReplicas lists the replicas here that cannot serve, with the reasons: what
+// BrokerHeartbeat reports (D24).
+func (m *Manager) OfflineReplicas() map[TopicIDPartition]error {
+	offline := make(map[TopicIDPartition]error)
+	for _, h := range m.all() {
+		if err := h.Failure(); err != nil {
+			offline[h.ID()] = err
+		}
+	}
+	return offline
+}
+
+// Close flushes and closes every directory, with brokerEpoch in its clean shutdown
+// marker. Produces that wait are answered by that flush; fetches and what still waits
+// after it are cut off.
+func (m *Manager) Close(brokerEpoch int64) error {
+	m.isr.stop()
+	m.fetches.Close()
+	var errs []error
+	for _, d := range m.dirs {
+		errs = append(errs, m.closeDirectory(d, brokerEpoch))
+	}
+	m.produces.Close()
+	return errors.Join(errs...)
+}
+
+func (m *Manager) closeDirectory(d *directory, brokerEpoch int64) error {
+	if d.committer == nil { // never saw metadata
+		return d.Close(time.Now(), brokerEpoch)
+	}
+	d.committer.Stop()
+	m.onFlushed(d.Flush())
+	for _, h := range m.all() {
+		if h.dir == d {
+			m.carryOut(h, h.Retire(kafkaerr.NotLeaderOrFollower))
+		}
+	}
+	d.keeper.Stop()
+	return d.Close(time.Now(), brokerEpoch)
+}

@@ -1,0 +1,152 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/purgatory"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// Fetch reads what req asks for. If that is less than MinBytes it waits, up to MaxWait or
+// the end of ctx, and reads again. It answers at once if it is told not to wait, has
+// nothing to read, has enough, or any partition has an error or a diverging epoch
+// (ReplicaManager.fetchMessages).
+//
+// The caller releases the Records of every result.
+func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
+	r := &Reader{ReplicaID: req.ReplicaID, BrokerEpoch: req.ReplicaEpoch, Isolation: req.Isolation, AnyReplica: req.AnyReplica}
+	size, urgent := m.readAll(r, req)
+	if req.MaxWait <= 0 || len(req.Partitions) == 0 || size >= req.MinBytes || urgent {
+		return
+	}
+	// Too little: nothing of it is kept over the wait, since regions keep files open.
+	releaseAll(req)
+	if !m.await(ctx, r, req) {
+		return
+	}
+	// What a follower has was noted at the first read. It has sent nothing since.
+	r.Peek = true
+	m.readAll(r, req)
+}
+
+// readAll reads every partition in order. The whole answer is bounded by MaxBytes, but
+// the first partition that has anything gives at least one batch (KIP-74). Partitions
+// behind the limit still get an answer without records: it carries their offsets.
+func (m *Manager) readAll(r *Reader, req *FetchRequest) (size int, urgent bool) {
+	now := time.Now()
+	left := req.MaxBytes
+	for i := range req.Partitions {
+		want := &req.Partitions[i]
+		m.readOne(now, r, want, min(want.MaxBytes, left), size == 0)
+		n := want.Result.size()
+		size += n
+		left = max(0, left-n)
+		urgent = urgent || want.Result.Err != nil || want.Result.Diverging != nil
+	}
+	return size, urgent
+}
+
+func (m *Manager) readOne(now time.Time, r *Reader, want *FetchPartition, maxBytes int, minOne bool) {
+	h, err := m.find(want.TopicIDPartition)
+	if err != nil {
+		want.Result = failedFetch(err)
+		if kafkaerr.Code(err) == kafkaerr.NotLeaderOrFollower.Code {
+			want.Result.CurrentLeader = m.leaderInMetadata(want.TopicIDPartition)
+		}
+		return
+	}
+	var e Effects
+	want.Result, e = h.ReadRecords(now, r, want, maxBytes, minOne)
+	m.carryOut(h, e)
+}
+
+func releaseAll(req *FetchRequest) {
+	for i := range req.Partitions {
+		req.Partitions[i].Result.release()
+	}
+}
+
+// await waits until the fetch should be read again; false if its connection has ended.
+func (m *Manager) await(ctx context.Context, r *Reader, req *FetchRequest) bool {
+	d := &delayedFetch{m: m, reader: r, req: req, ended: make(chan struct{})}
+	keys := make([]waitKey, len(req.Partitions))
+	for i := range req.Partitions {
+		keys[i] = waitKey{req.Partitions[i].TopicIDPartition, r.isFollower()}
+	}
+	if m.fetches.TryCompleteElseWatch(&d.item, d, keys, req.MaxWait) != purgatory.Waiting {
+		return true
+	}
+	select {
+	case <-d.ended:
+		return true
+	case <-ctx.Done():
+		m.fetches.Cancel(&d.item)
+		<-d.ended
+		return false
+	}
+}
+
+// delayedFetch is a fetch that waits for MinBytes (Kafka's DelayedFetch).
+type delayedFetch struct {
+	item   purgatory.Item[waitKey]
+	m      *Manager
+	reader *Reader
+	req    *FetchRequest
+	ended  chan struct{}
+}
+
+// TryComplete implements purgatory.Operation. The fetch is worth reading again if
+//
+//	A  this broker leads one of its partitions no more, or has lost the replica
+//	B  it does not know one of them any more
+//	C  one is in a directory that is offline
+//	D  the leader epoch of one has passed the reader's
+//	E  one has been truncated below the fetch offset, or diverges from the reader's log
+//	F  a reader is on an older segment than the end: it catches up, and need not wait
+//	G  all together have MinBytes
+func (d *delayedFetch) TryComplete() bool {
+	size := 0
+	for i := range d.req.Partitions {
+		want := &d.req.Partitions[i]
+		h, err := d.m.find(want.TopicIDPartition)
+		if err != nil {
+			return true // A, B
+		}
+		n, now := h.available(d.reader, want, d.req.MinBytes-size)
+		size += n
+		if now || size >= d.req.MinBytes {
+			return true
+		}
+	}
+	return false
+}
+
+// OnComplete implements purgatory.Operation.
+func (d *delayedFetch) OnComplete(purgatory.Cause) { close(d.ended) }
+
+// ListOffsets answers each partition of req.
+func (m *Manager) ListOffsets(req *ListOffsetsRequest) {
+	for i := range req.Partitions {
+		want := &req.Partitions[i]
+		h, err := m.find(want.TopicIDPartition)
+		if err != nil {
+			want.Result = failedListOffsets(err)
+			continue
+		}
+		want.Result = h.ListOffsets(req, want)
+	}
+}
+
+// OffsetForLeaderEpoch answers each partition: where the epoch asked for ends here.
+func (m *Manager) OffsetForLeaderEpoch(parts []EpochRequestPartition) {
+	for i := range parts {
+		want := &parts[i]
+		h, err := m.find(want.TopicIDPartition)
+		if err != nil {
+			want.Result, want.Err = EpochEndOffset{Epoch: -1, EndOffset: -1}, err
+			continue
+		}
+		want.Result, want.Err = h.OffsetForLeaderEpoch(want.CurrentLeaderEpoch, want.LeaderEpoch)
+	}
+}

@@ -1,0 +1,248 @@
+package replica
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/purgatory"
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/offset"
+)
+
+// Manager drives the replicas of this broker: it makes and ends them as metadata says,
+// routes requests to them, carries out their effects and parks what has to wait.
+// Kafka's ReplicaManager. All methods are safe for concurrent use.
+type Manager struct {
+	opts     Options
+	dirs     []*directory
+	produces *purgatory.Purgatory[waitKey]
+	fetches  *purgatory.Purgatory[waitKey]
+	isr      isrTimer
+	metrics  metrics
+
+	// image is the newest metadata this manager has been given; nil before the first.
+	image atomic.Pointer[metadata.Image]
+	// Of the goroutine that calls OnMetadataUpdate: whether it applies the first metadata
+	// after start, and which replicas start found unusable.
+	starting bool
+	failed   map[TopicIDPartition]error
+
+	mu         sync.RWMutex
+	partitions map[TopicIDPartition]*hosted
+}
+
+// Options configure a Manager. BrokerID, Dirs and TopicConfig are required.
+type Options struct {
+	BrokerID int32
+	// Dirs are the log directories that could be opened. Their logs are opened when the
+	// first metadata is there, and they are closed by Close.
+	Dirs []*logstore.Dir
+	// DirsMissing says that others are configured but could not be opened.
+	DirsMissing bool
+	// TopicConfig makes typed configuration of what a topic overrides.
+	TopicConfig func(overrides map[string]string) (TopicConfig, error)
+	// AlterPartition sends changes of the ISR to the controller. Nil: none are sent, so
+	// an ISR never changes but by the controller's own decision.
+	AlterPartition AlterPartitionSender
+
+	ReplicaLagMax   time.Duration // replica.lag.time.max.ms, 30 s
+	RecoveryThreads int           // num.recovery.threads.per.data.dir, 2
+	// Progress hears how many logs are open while the first metadata is applied.
+	Progress func(done, total int)
+	// Keeper sets the intervals of what runs by the clock; callbacks in it are replaced.
+	Keeper logstore.KeeperOptions
+	// OnAllDirsOffline is called once, when the last directory has failed: the broker
+	// cannot do anything useful any more.
+	OnAllDirsOffline func(err error)
+
+	// MaxParkedProduces and MaxParkedFetches bound what waits; 0: purgatory's default.
+	MaxParkedProduces, MaxParkedFetches int
+
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// AlterPartitionSender is the way to the controller for changes of an ISR.
+type AlterPartitionSender interface {
+	// AlterPartition sends change, with a pause if the last one failed, and calls done
+	// once with the answer, from any goroutine and without locks.
+	AlterPartition(change *ISRChange, done func(ISRResult))
+}
+
+// waitKey is what operations in a purgatory watch: a partition, and whether they wait for
+// its log end (followers' fetches) or for its high watermark and flushes (the rest).
+type waitKey struct {
+	TopicIDPartition
+	logEnd bool
+}
+
+// hosted is a replica with the place of its log.
+type hosted struct {
+	*Partition
+	// dir and log are nil for a replica that has been unusable from the start, for the
+	// reason in failed.
+	dir    *directory
+	log    *logstore.Log
+	failed error
+}
+
+// NewManager makes a manager without partitions; OnMetadataUpdate brings them.
+func NewManager(o Options) *Manager {
+	setDefaults(&o)
+	m := &Manager{
+		opts:       o,
+		partitions: make(map[TopicIDPartition]*hosted),
+		produces: purgatory.New[waitKey](purgatory.Options{
+			Name: "Produce", MaxOperations: o.MaxParkedProduces, Registerer: o.Registerer,
+		}),
+		fetches: purgatory.New[waitKey](purgatory.Options{
+			Name: "Fetch", MaxOperations: o.MaxParkedFetches, Registerer: o.Registerer,
+		}),
+	}
+	for _, d := range o.Dirs {
+		m.dirs = append(m.dirs, &directory{Dir: d})
+	}
+	m.isr.init(o.ReplicaLagMax/2, m.tickAll)
+	m.metrics.register(o.Registerer, m)
+	return m
+}
+
+func setDefaults(o *Options) {
+	if o.ReplicaLagMax <= 0 {
+		o.ReplicaLagMax = 30 * time.Second
+	}
+	if o.RecoveryThreads <= 0 {
+		o.RecoveryThreads = 2
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.OnAllDirsOffline == nil {
+		o.OnAllDirsOffline = func(error) {}
+	}
+}
+
+// find gives the replica of a partition, or says why there is none
+// (ReplicaManager.getPartitionOrError).
+func (m *Manager) find(id TopicIDPartition) (*hosted, error) {
+	m.mu.RLock()
+	h := m.partitions[id]
+	m.mu.RUnlock()
+	if h != nil {
+		return h, nil
+	}
+	if m.inMetadata(id) != nil {
+		// The topic exists, so the partition is on other brokers: whoever asks has old
+		// metadata and should fetch new.
+		return nil, kafkaerr.NotLeaderOrFollower
+	}
+	return nil, kafkaerr.UnknownTopicOrPartition
+}
+
+func (m *Manager) inMetadata(id TopicIDPartition) *metadata.Partition {
+	image := m.image.Load()
+	if image == nil {
+		return nil
+	}
+	return image.Partition(id.TopicID, id.Partition)
+}
+
+// leaderInMetadata is the leader of a partition that is not hosted here.
+func (m *Manager) leaderInMetadata(id TopicIDPartition) Leader {
+	p := m.inMetadata(id)
+	if p == nil {
+		return noLeader
+	}
+	return Leader{ID: p.Leader, Epoch: p.LeaderEpoch}
+}
+
+// BrokerEpoch implements Brokers with the newest metadata.
+func (m *Manager) BrokerEpoch(id int32) (epoch int64, eligible bool) {
+	image := m.image.Load()
+	if image == nil {
+		return -1, false
+	}
+	b := image.Broker(id)
+	if b == nil || b.Fenced {
+		return -1, false
+	}
+	return b.Epoch, !b.InControlledShutdown
+}
+
+// carryOut does what a change of h asks for, except waking the committer: an append to
+// several partitions does that once, at its end. Called without locks.
+func (m *Manager) carryOut(h *hosted, e Effects) {
+	key := waitKey{TopicIDPartition: h.ID()}
+	if e.Wake {
+		m.produces.CheckAndComplete(key)
+		m.fetches.CheckAndComplete(key)
+	}
+	if e.WakeFetcher {
+		key.logEnd = true
+		m.fetches.CheckAndComplete(key)
+	}
+	if e.AlterPartition != nil {
+		m.alterPartition(h, e.AlterPartition)
+	}
+}
+
+// alterPartition proposes a change of the ISR; the answer comes on another goroutine.
+func (m *Manager) alterPartition(h *hosted, change *ISRChange) {
+	if m.opts.AlterPartition == nil {
+		return
+	}
+	m.opts.AlterPartition.AlterPartition(change, func(r ISRResult) {
+		e, retry := h.AlterPartitionDone(time.Now(), change, r)
+		if retry {
+			m.alterPartition(h, change)
+		}
+		m.carryOut(h, e)
+	})
+}
+
+// onFlushed hears from a directory's committer which logs have a new flushed end.
+func (m *Manager) onFlushed(flushed []logstore.FlushedLog) {
+	now := time.Now()
+	for _, f := range flushed {
+		if h := m.ofLog(f.Log); h != nil {
+			m.carryOut(h, h.FlushDone(now))
+		}
+	}
+}
+
+// highWatermarkOf tells a directory's keeper what to checkpoint.
+func (m *Manager) highWatermarkOf(l *logstore.Log) (offset.HighWatermark, bool) {
+	h := m.ofLog(l)
+	if h == nil {
+		return 0, false
+	}
+	return h.HighWatermark(), true
+}
+
+// ofLog is the replica that has l, nil if it has been deleted.
+func (m *Manager) ofLog(l *logstore.Log) *hosted {
+	id := l.ID()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if h := m.partitions[TopicIDPartition{id.TopicID, id.Partition}]; h != nil && h.log == l {
+		return h
+	}
+	return nil
+}
+
+// all is every replica here.
+func (m *Manager) all() []*hosted {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	hs := make([]*hosted, 0, len(m.partitions))
+	for _, h := range m.partitions {
+		hs = append(hs, h)
+	}
+	return hs
+}

@@ -1,0 +1,66 @@
+package replica
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are computed when they are asked for: an idle partition costs nothing.
+type metrics struct {
+	partitions, leaders, offline, underReplicated, underMinISR, atMinISR *prometheus.Desc
+}
+
+// register makes the metrics under the names that Kafka's usual Prometheus exporter gives
+// to kafka.server:type=ReplicaManager.
+func (x *metrics) register(reg prometheus.Registerer, m *Manager) {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("kafka_server_replicamanager_"+name, help, nil, nil)
+	}
+	x.partitions = desc("partitioncount", "Replicas on this broker.")
+	x.leaders = desc("leadercount", "Partitions led by this broker.")
+	x.offline = desc("offlinereplicacount", "Replicas on this broker that cannot serve.")
+	x.underReplicated = desc("underreplicatedpartitions", "Partitions led here with fewer in-sync replicas than replicas.")
+	x.underMinISR = desc("underminisrpartitioncount", "Partitions led here with fewer in-sync replicas than min.insync.replicas.")
+	x.atMinISR = desc("atminisrpartitioncount", "Partitions led here with just min.insync.replicas in-sync replicas.")
+	if reg != nil {
+		reg.MustRegister(&collector{m})
+	}
+}
+
+// collector walks over the partitions once per scrape.
+type collector struct{ m *Manager }
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(to chan<- *prometheus.Desc) {
+	x := &c.m.metrics
+	for _, d := range []*prometheus.Desc{x.partitions, x.leaders, x.offline, x.underReplicated, x.underMinISR, x.atMinISR} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	var leaders, offline, underReplicated, underMin, atMin int
+	hs := c.m.all()
+	for _, h := range hs {
+		s := h.Health()
+		leaders += count(s.Leads)
+		offline += count(s.Offline)
+		underReplicated += count(s.Leads && s.InSync < s.Replicas)
+		underMin += count(s.Leads && s.InSync < s.MinInSync)
+		atMin += count(s.Leads && s.InSync == s.MinInSync)
+	}
+	x := &c.m.metrics
+	for d, n := range map[*prometheus.Desc]int{
+		x.partitions: len(hs), x.leaders: leaders, x.offline: offline,
+		x.underReplicated: underReplicated, x.underMinISR: underMin, x.atMinISR: atMin,
+	} {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
