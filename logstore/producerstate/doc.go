@@ -27,8 +27,10 @@
 //	producerId i64 | epoch i16 | lastSequence i32 | lastOffset i64 | offsetDelta i32 |
 //	timestamp i64 | coordinatorEpoch i32 | currentTxnFirstOffset i64
 //
-// The CRC-32C covers everything after itself. Only the last batch of a producer is
-// kept, and of transactions only those that are open.
+// The CRC-32C covers everything after itself. A producer has an entry for each of its
+// last 5 batches, the newest last, where Kafka writes that one alone; whoever reads the
+// entries one over the other, as Kafka does, is left with the newest. Of transactions
+// only those that are open are kept, in the newest entry.
 //
 // A Manager is not safe for concurrent use: the log's lock serialises calls. It holds
 // nothing but a few words until the first producer comes. The package has no

@@ -111,28 +111,45 @@ func (m *Manager) TakeSnapshot(sync bool) (taken bool, err error) {
 func (m *Manager) encode() []byte {
 	buf := make([]byte, snapshotHeaderSize, snapshotHeaderSize+len(m.producers)*snapshotEntrySize)
 	binary.BigEndian.PutUint16(buf, snapshotVersion)
-	binary.BigEndian.PutUint32(buf[snapshotCountPos:], uint32(len(m.producers)))
 	for _, id := range slices.Sorted(maps.Keys(m.producers)) {
 		buf = appendProducer(buf, m.producers[id])
 	}
+	entries := (len(buf) - snapshotHeaderSize) / snapshotEntrySize
+	binary.BigEndian.PutUint32(buf[snapshotCountPos:], uint32(entries))
 	binary.BigEndian.PutUint32(buf[snapshotCRCPos:], crc32.Checksum(buf[snapshotCountPos:], castagnoli))
 	return buf
 }
 
+// appendProducer writes an entry for each remembered batch, the newest last.
+//
+// Kafka writes the newest alone. After a restart from such a snapshot a producer with
+// several batches in flight is lost: those before the newest were appended, but are not
+// known as duplicates, and their retry is out of order for ever. Kafka and its tools
+// read our entries one over the other and are left with the newest, as they expect.
 func appendProducer(buf []byte, p *Producer) []byte {
-	last, ok := p.Last()
-	if !ok {
-		last = BatchMeta{LastOffset: None, LastSequence: None}
+	batches := p.Batches()
+	if len(batches) == 0 {
+		return appendEntry(buf, p, BatchMeta{LastOffset: None, LastSequence: None, TimestampMs: p.LastTimestampMs}, p.TxnFirstOffset)
 	}
+	last := len(batches) - 1
+	for _, b := range batches[:last] {
+		buf = appendEntry(buf, p, b, None)
+	}
+	newest := batches[last]
+	newest.TimestampMs = p.LastTimestampMs // a marker may have come later
+	return appendEntry(buf, p, newest, p.TxnFirstOffset)
+}
+
+func appendEntry(buf []byte, p *Producer, b BatchMeta, txnFirstOffset int64) []byte {
 	be := binary.BigEndian
 	buf = be.AppendUint64(buf, uint64(p.ID))
 	buf = be.AppendUint16(buf, uint16(p.Epoch))
-	buf = be.AppendUint32(buf, uint32(last.LastSequence))
-	buf = be.AppendUint64(buf, uint64(last.LastOffset))
-	buf = be.AppendUint32(buf, uint32(last.OffsetDelta))
-	buf = be.AppendUint64(buf, uint64(p.LastTimestampMs))
+	buf = be.AppendUint32(buf, uint32(b.LastSequence))
+	buf = be.AppendUint64(buf, uint64(b.LastOffset))
+	buf = be.AppendUint32(buf, uint32(b.OffsetDelta))
+	buf = be.AppendUint64(buf, uint64(b.TimestampMs))
 	buf = be.AppendUint32(buf, uint32(p.CoordinatorEpoch))
-	return be.AppendUint64(buf, uint64(p.TxnFirstOffset))
+	return be.AppendUint64(buf, uint64(txnFirstOffset))
 }
 
 // ReadSnapshot reads a snapshot file. Errors are *CorruptSnapshotError or the file
@@ -168,9 +185,24 @@ func decodeSnapshot(data []byte) (producers []*Producer, pos int, reason string)
 	}
 	producers = make([]*Producer, 0, count)
 	for ; len(entries) > 0; entries = entries[snapshotEntrySize:] {
-		producers = append(producers, decodeProducer(entries))
+		producers = appendDecoded(producers, decodeProducer(entries))
 	}
 	return producers, 0, ""
+}
+
+// appendDecoded adds a producer, or what its next entry says of it.
+func appendDecoded(producers []*Producer, p *Producer) []*Producer {
+	if len(producers) == 0 || producers[len(producers)-1].ID != p.ID {
+		return append(producers, p)
+	}
+	known := producers[len(producers)-1]
+	if newest, ok := p.Last(); ok && known.Epoch == p.Epoch {
+		batches := *known
+		batches.addBatch(newest)
+		p.batches, p.numBatches = batches.batches, batches.numBatches
+	}
+	producers[len(producers)-1] = p
+	return producers
 }
 
 func decodeProducer(b []byte) *Producer {
