@@ -302,6 +302,7 @@ func TestRecordErrors(t *testing.T) {
 		{"-5 by default", topicDefaults(), 0, []NewRecord{at(-5)}, nil, nil},
 		{"least timestamp", topicDefaults(), 0, []NewRecord{at(math.MinInt64)}, kafkaerr.InvalidTimestamp, []int32{0}},
 		{"timestamp outweighs key", strict, 0, []NewRecord{keyless, at(0)}, kafkaerr.InvalidTimestamp, []int32{0, 1}},
+		{"timestamp outweighs a later key", strict, 0, []NewRecord{at(0), keyless}, kafkaerr.InvalidTimestamp, []int32{0, 1}},
 		{"a keyless record's timestamp is not looked at", strict, 0, []NewRecord{{TimestampMs: 0}}, kafkaerr.InvalidRecord, []int32{0}},
 		{"the topic stamps, no range", appendTime, 0, []NewRecord{at(nowMs + 2*hour), at(0)}, nil, nil},
 		{"both stamp", appendTime, logAppendTimeBit, []NewRecord{at(nowMs), at(nowMs)}, kafkaerr.InvalidTimestamp, []int32{0, 1}},
