@@ -73,7 +73,7 @@ func (c *partitionChange) gone(replicas ...int32) *partitionChange {
 }
 
 // build gives the partition's next state: its partition epoch rises if anything differs,
-// its leader epoch if the leader does. To be called once.
+// its leader epoch if the leader does or may have lost records. To be called once.
 func (c *partitionChange) build() *metadata.Partition {
 	c.populateELR()
 	p := *c.old
@@ -81,22 +81,22 @@ func (c *partitionChange) build() *metadata.Partition {
 	p.RecoveryState = c.recovery
 	leader, unclean := c.elect()
 	switch {
-	case leader == c.old.Leader:
-		unclean = false
+	case leader == metadata.NoLeader || slices.Contains(c.isr, leader):
 	case unclean:
 		// The rest of the ISR may hold records that this leader lacks.
 		c.isr, c.elr = []int32{leader}, nil
 		p.RecoveryState = metadata.Recovering
-	case slices.Contains(c.elr, leader):
+	default: // from the ELR
 		c.isr, c.elr = []int32{leader}, exclude(c.elr, []int32{leader})
 	}
 	p.Leader, p.ISR, p.ELR = leader, c.isr, c.elr
 	p.LastKnownELR = c.lastKnown(leader)
-	if !samePartition(&p, c.old) {
-		p.PartitionEpoch++
-	}
-	if leader != c.old.Leader {
+	newLeadership := leader != c.old.Leader || unclean
+	if newLeadership {
 		p.LeaderEpoch++
+	}
+	if newLeadership || !samePartition(&p, c.old) {
+		p.PartitionEpoch++
 	}
 	return &p
 }

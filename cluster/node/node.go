@@ -1,8 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +15,27 @@ import (
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
+
+// Node is this broker as a member of the cluster. All methods are safe for concurrent use.
+type Node struct {
+	opts    Options
+	metrics *metrics
+	ids     producerIDs
+	life    context.Context // of the goroutines: ends with Close
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup // run and the producer-id fetcher
+	wake    chan struct{}  // room for one: the next heartbeat is due now
+
+	mu      sync.Mutex
+	state   State
+	epoch   int64         // of the registration, -1 before the first
+	changed chan struct{} // closed and replaced with every change of state
+	ready   bool          // Unfence was called
+	leaving bool          // ControlledShutdown was called
+	refused error         // a registration that is not worth repeating
+	offline []uuid.UUID
+	failed  []controller.FailedReplica
+}
 
 // ControllerChannel carries one request to the active controller. A local
 // *controller.Controller is one; the peer room provides the one over the wire.
@@ -29,22 +53,17 @@ type Metadata interface {
 	WaitPublished(ctx context.Context, at metadata.Position) error
 }
 
-// Listener is an endpoint as it is registered. Unadvertised says that its host is a
-// guess: the listener is a wildcard and has no advertised address (D22).
-type Listener struct {
-	metadata.Endpoint
-	Unadvertised bool
-}
-
-// Options configure a Node. Channel, Metadata, ClusterID, LogDirs and Listeners are required.
+// Options configure a Node. Channel, Metadata, ClusterID, Incarnation, LogDirs and
+// Listeners are required.
 type Options struct {
 	NodeID      int32
 	ClusterID   string
-	Incarnation uuid.UUID // drawn anew by each process
-	LogDirs     []uuid.UUID
-	Listeners   []Listener
-	Rack        *string
-	Features    []metadata.Feature
+	Incarnation uuid.UUID   // drawn anew by each process
+	LogDirs     []uuid.UUID // those that are online
+	// Listeners as they are registered, those for clients and for other brokers.
+	Listeners []metadata.Endpoint
+	Rack      *string
+	Features  []metadata.Feature
 	// PreviousBrokerEpoch is the epoch that the last clean stop left in
 	// .kafka_cleanshutdown, -1 after any other stop.
 	PreviousBrokerEpoch int64
@@ -52,11 +71,20 @@ type Options struct {
 	Channel  ControllerChannel
 	Metadata Metadata
 
-	HeartbeatInterval time.Duration // broker.heartbeat.interval.ms, 500 ms (D9)
-	RequestTimeout    time.Duration // of one registration, heartbeat or block request; SessionTimeout's order: 3 s
+	HeartbeatInterval time.Duration // broker.heartbeat.interval.ms; 500 ms (D9)
+	RequestTimeout    time.Duration // of one registration, heartbeat or block request; 3 s
 
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
+	Logger     *slog.Logger          // nil: discard
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+func (o Options) withDefaults() Options {
+	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, 500*time.Millisecond)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 3*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
 
 // State is where a node is in its life.
@@ -65,13 +93,126 @@ type State int32
 // The states, in the order in which a node normally passes them.
 const (
 	Starting     State = iota // not registered yet
-	Fenced                    // registered; the controller gives it no leadership
+	Fenced                    // registered; nobody is referred to it
 	Unfenced                  // in service
-	ShuttingDown              // asked the controller for a controlled shutdown
+	ShuttingDown              // asks for its leaderships to be moved
 	Stopped
 )
 
-// Node is this broker as a member of the cluster. All methods are safe for concurrent use.
-type Node struct {
-	opts Options
+func (s State) String() string {
+	return [...]string{"starting", "fenced", "unfenced", "shutting down", "stopped"}[s]
+}
+
+// New makes a Node; Start makes it a member.
+func New(opts Options) *Node {
+	opts = opts.withDefaults()
+	n := &Node{
+		opts:    opts,
+		wake:    make(chan struct{}, 1),
+		epoch:   -1,
+		changed: make(chan struct{}),
+	}
+	n.life, n.stop = context.WithCancel(context.Background())
+	n.metrics = newMetrics(opts.Registerer, n)
+	n.ids.init()
+	return n
+}
+
+// Start registers the broker and keeps its membership alive until Close. It returns when
+// the broker is registered, with the error of ctx if that takes longer, or with the reason
+// of a refusal that waiting would not change: another cluster, an address that cannot be
+// registered, a feature that this release does not support. It may be called once.
+func (n *Node) Start(ctx context.Context) error {
+	n.tasks.Go(func() { n.run(n.life) })
+	err := n.await(ctx, func() (bool, error) { return n.state != Starting, n.refused })
+	if err != nil {
+		return fmt.Errorf("register broker %d: %w", n.opts.NodeID, err)
+	}
+	return nil
+}
+
+// Unfence puts the broker in service, and returns when it is.
+func (n *Node) Unfence(ctx context.Context) error {
+	n.update(func() { n.ready = true })
+	n.wakeUp()
+	if err := n.await(ctx, func() (bool, error) { return n.state == Unfenced, n.refused }); err != nil {
+		return fmt.Errorf("put broker %d in service: %w", n.opts.NodeID, err)
+	}
+	return nil
+}
+
+// ControlledShutdown asks the controller to move this broker's leaderships elsewhere and
+// returns when it may stop: nothing is led here and the others know. If ctx ends first its
+// error is returned; the broker may stop all the same, and leaderships move when its
+// session ends.
+func (n *Node) ControlledShutdown(ctx context.Context) error {
+	n.update(func() {
+		n.leaving = true
+		if n.state == Starting {
+			n.state = Stopped
+		}
+	})
+	n.wakeUp()
+	if err := n.await(ctx, func() (bool, error) { return n.state == Stopped, nil }); err != nil {
+		return fmt.Errorf("controlled shutdown of broker %d: %w", n.opts.NodeID, err)
+	}
+	return nil
+}
+
+// Close ends the heartbeats, without a word to the controller, and what waits for them.
+func (n *Node) Close() {
+	n.stop()
+	n.ids.close()
+	n.tasks.Wait()
+	n.update(func() { n.state = Stopped })
+}
+
+// State is where the node is in its life.
+func (n *Node) State() State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state
+}
+
+// BrokerEpoch is the epoch of the registration, -1 before the first. It goes into Fetch and
+// AlterPartition requests, and into .kafka_cleanshutdown.
+func (n *Node) BrokerEpoch() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.epoch
+}
+
+// await returns when a condition on the guarded fields holds, with its error if it has one.
+func (n *Node) await(ctx context.Context, condition func() (bool, error)) error {
+	for {
+		n.mu.Lock()
+		met, err := condition()
+		changed := n.changed
+		n.mu.Unlock()
+		if met || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// update changes guarded fields and lets waiters look again.
+func (n *Node) update(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// wakeUp makes the next heartbeat due now.
+func (n *Node) wakeUp() {
+	select {
+	case n.wake <- struct{}{}:
+	default: // it is due already
+	}
 }
