@@ -21,6 +21,7 @@ type disk struct {
 // fileChange is what happened to a file between the starts of two syncs.
 type fileChange struct {
 	floor  int64              // smallest size the file had; the truncation reaches the disk first
+	cut    bool               // there was a truncation
 	dirty  map[int64]struct{} // pages written since
 	pages  map[int64][]byte   // their bytes when the sync began; nil until then
 	size   int64              // the file's size when the sync began
@@ -65,7 +66,7 @@ func (c *crash) noteTruncate(n *node, size int64) {
 	if size >= int64(len(n.data)) {
 		return
 	}
-	ch.floor = min(ch.floor, size)
+	ch.floor, ch.cut = min(ch.floor, size), true
 	for page := range ch.dirty {
 		if page*c.pageSize >= size {
 			delete(ch.dirty, page)
@@ -116,11 +117,10 @@ func (c *crash) settle(n *node, last *fileChange) {
 	}
 }
 
+// truncate also drops pages that have arrived before the size that shows them.
 func (d *disk) truncate(size, pageSize int64) {
-	if size < d.size {
-		d.size = size
-		truncatePages(d.pages, size, pageSize)
-	}
+	d.size = min(d.size, size)
+	truncatePages(d.pages, size, pageSize)
 }
 
 // truncate keeps the end of a running sync from undoing a later truncation that has
@@ -183,7 +183,7 @@ func (c *crash) writebackFile(n *node, luck luck) {
 		if !ch.frozen {
 			pages, size = c.dirtyPages(n, ch), int64(len(n.data))
 		}
-		if ch.floor < d.size {
+		if ch.cut {
 			if !luck.hit() {
 				return
 			}
