@@ -48,14 +48,15 @@ type conn struct {
 	lane lane
 	wg   sync.WaitGroup // drains
 
-	lastID    string // the client id of the last request
-	greeting  bool   // only SASL and ApiVersions so far: a preface may still come
-	busy      bool   // a request was read since the last wait for one
-	current   atomic.Pointer[Request]
-	since     stamp // when the current request took its slot
-	draining  atomic.Bool
-	causeOnce sync.Once
-	cause     error
+	lastID      string // the client id of the last request
+	greeting    bool   // only SASL and ApiVersions so far: a preface may still come
+	busy        bool   // a request was read since the last wait for one
+	overlapping bool   // the last request may overlap with the next one
+	current     atomic.Pointer[Request]
+	since       stamp // when the current request took its slot
+	draining    atomic.Bool
+	causeOnce   sync.Once
+	cause       error
 }
 
 func newConn(s *Server, nc net.Conn, l ListenerInfo) *conn {
@@ -189,13 +190,15 @@ func (c *conn) handle(r *Request) error {
 	return nil
 }
 
-// awaitTurn waits until r may start: case A, r may overlap with what is pending: there is
+// awaitTurn waits until r may start: case A, r and what is pending may overlap: there is
 // room for one more; case B: everything before it has been answered.
 func (c *conn) awaitTurn(r *Request) error {
 	limit := 1
-	if c.server.overlaps(r.Key) {
+	overlaps := c.server.overlaps(r.Key)
+	if overlaps && c.overlapping {
 		limit = c.server.limits.MaxPending
 	}
+	c.overlapping = overlaps
 	if c.lane.pending() < limit {
 		return nil
 	}

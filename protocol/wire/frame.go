@@ -219,7 +219,7 @@ func (fr *frameReader) fillAhead(size int) error {
 	}
 	for fr.w-fr.r < size {
 		fr.watch.frame.set(fr.watch.now())
-		if fr.r+size > len(fr.over.b) {
+		if len(fr.over.b) < readSize || fr.r+size > readSize {
 			fr.moveOver(readSize)
 		}
 		n, err := fr.conn.Read(fr.over.b[fr.w:])

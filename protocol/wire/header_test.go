@@ -89,3 +89,17 @@ func TestHeaderByListener(t *testing.T) {
 		t.Errorf("ApiVersions on a controller's listener: %v", err)
 	}
 }
+
+// Whatever the frame, parsing ends with an error or with a body that lies within it.
+func FuzzHeader(f *testing.F) {
+	f.Add(request(3, 1, 7, "body")[4:])
+	f.Add(request(3, 9, 7, "\x02\x07\x01a\x09\x00body")[4:])
+	f.Add(request(18, 99, 7, "\x00")[4:])
+	f.Fuzz(func(t *testing.T, p []byte) {
+		r := Request{Conn: &ConnInfo{Listener: ListenerInfo{Kind: protocol.BrokerListener}}}
+		err := r.parseHeader(p, protocol.Lookup, func(p []byte) string { return string(p) })
+		if err == nil && (len(r.Body) > len(p)-minHeader-2 || !strings.HasSuffix(string(p), string(r.Body))) {
+			t.Errorf("a body of %d bytes in a frame of %d", len(r.Body), len(p))
+		}
+	})
+}

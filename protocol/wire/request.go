@@ -124,9 +124,10 @@ func (c *ConnInfo) String() string {
 type Handler interface {
 	// Handle is called for one request after the other of a connection, on the
 	// connection's goroutine: what it does before it returns happens in the order of
-	// the requests. It may block, and what it waits for ends with ctx when connection or
-	// server are closed. Of the requests that follow, only one that may overlap
-	// (Options.Overlaps) is handed over before the Pending that it returned is complete.
+	// the requests. Until a Pending that it returned is complete, a further request is
+	// handed over only if both may overlap (Options.Overlaps). It may block, and what it
+	// waits for ends with ctx when connection or server are closed; before it waits for
+	// more than its own work it calls r.Park.
 	Handle(ctx context.Context, r *Request) Outcome
 }
 

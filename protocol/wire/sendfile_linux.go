@@ -68,29 +68,36 @@ func sendFile(o *output, file *os.File, pos int64, n int) error {
 		return err
 	}
 	s := &fileSender{o: o, in: in, pos: pos, left: n}
+	s.withFile = s.sendFrom
 	err = o.raw.Write(s.send)
 	return errors.Join(err, s.err)
 }
 
 // fileSender is one transfer; it survives the waits for a slow reader.
 type fileSender struct {
-	o    *output
-	in   syscall.RawConn
-	pos  int64
-	left int
+	o        *output
+	in       syscall.RawConn
+	withFile func(in uintptr) // made once per transfer
+	pos      int64
+	left     int
+
+	out  int
+	done bool
 	err  error
 }
 
 // send sends until the socket is full (false), or the transfer is over. The file's
-// descriptor is held only for the call, and the wait for the socket is outside of it.
-func (s *fileSender) send(out uintptr) (done bool) {
-	err := s.in.Control(func(in uintptr) { done = s.sendOn(int(out), int(in)) })
-	if err != nil { // the file is closed
+// descriptor is held only for the call; the wait for the socket is outside of it.
+func (s *fileSender) send(out uintptr) bool {
+	s.out, s.done = int(out), false
+	if err := s.in.Control(s.withFile); err != nil { // the file is closed
 		s.err = err
 		return true
 	}
-	return done
+	return s.done
 }
+
+func (s *fileSender) sendFrom(in uintptr) { s.done = s.sendOn(s.out, int(in)) }
 
 func (s *fileSender) sendOn(out, in int) bool {
 	for s.left > 0 {

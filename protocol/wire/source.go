@@ -45,7 +45,7 @@ func (w *waitingReader) read(pool *Buffers) (*buffer, int, error) {
 // What a TLS record holds beyond them costs no further system call.
 type tinyReader struct {
 	conn net.Conn
-	tiny [64]byte
+	tiny [512]byte
 }
 
 func (t *tinyReader) readsAhead() bool { return true }

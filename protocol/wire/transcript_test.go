@@ -25,15 +25,15 @@ import (
 //	send [as=name]                    one line per request or piece, sent in one write:
 //	                                    produce|fetch|metadata|api-versions CORRELATION [body]
 //	                                    hex BYTES | zeros COUNT
-//	complete CORRELATION [none|close]  a Produce that waits
+//	complete CORRELATION [none|close]  one that is pending
 //	unblock CORRELATION                a request whose body is "block"
 //	advance DURATION                   time goes by
 //	half-close, close, crash           the client's end; the client's host
 //	shutdown DURATION                  of the server, with that patience
 //
-// A Produce is pending until completed, unless its body is "now". Of other requests the
-// body "none" has no answer, "close" closes and "block" waits in the handler; all others
-// are echoed. Each command prints what happened until everything was at rest.
+// A Produce is pending until completed, unless its body is "now", and so is another
+// request whose body is "wait". "none" has no answer, "close" closes and "block" waits in
+// the handler; all others are echoed. Each command prints what happened until everything was at rest.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func (s *story) handle(ctx context.Context, r *Request) Outcome {
 		case <-ctx.Done():
 			return Outcome{Close: ctx.Err()}
 		}
-	case r.Key == 0 && body != "now":
+	case r.Key == 0 && body != "now" || body == "wait":
 		r.Retain()
 		s.mu.Lock()
 		defer s.mu.Unlock()

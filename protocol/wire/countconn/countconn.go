@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// Counts is what the connections of one listener have done so far.
+// Counts is what the connections of one listener have done so far. A write is counted
+// before its bytes can reach anybody.
 type Counts struct {
 	Reads, Writes         atomic.Int64 // calls that moved bytes or failed
 	ReadWaits, WriteWaits atomic.Int64 // calls on a descriptor that was not ready
@@ -58,8 +59,8 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
 	c.counts.Writes.Add(1)
+	n, err := c.Conn.Write(p)
 	c.counts.BytesWritten.Add(int64(n))
 	return n, err
 }
@@ -90,27 +91,51 @@ func (c *socketConn) SyscallConn() (syscall.RawConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rawConn{raw, c.counts}, nil
+	return newRawConn(raw, c.counts), nil
 }
 
+// rawConn serves one reader and one writer at a time.
 type rawConn struct {
 	syscall.RawConn
-	counts *Counts
+	read, write counter
+}
+
+func newRawConn(raw syscall.RawConn, counts *Counts) *rawConn {
+	r := &rawConn{RawConn: raw}
+	r.read.init(&counts.Reads, &counts.ReadWaits)
+	r.write.init(&counts.Writes, &counts.WriteWaits)
+	return r
 }
 
 func (r *rawConn) Read(fn func(fd uintptr) bool) error {
-	return r.RawConn.Read(func(fd uintptr) bool { return count(fn(fd), &r.counts.Reads, &r.counts.ReadWaits) })
+	r.read.fn = fn
+	return r.RawConn.Read(r.read.counted)
 }
 
 func (r *rawConn) Write(fn func(fd uintptr) bool) error {
-	return r.RawConn.Write(func(fd uintptr) bool { return count(fn(fd), &r.counts.Writes, &r.counts.WriteWaits) })
+	r.write.fn = fn
+	return r.RawConn.Write(r.write.counted)
 }
 
-func count(done bool, calls, waits *atomic.Int64) bool {
-	if done {
-		calls.Add(1)
-	} else {
-		waits.Add(1)
+// counter wraps the function of a call. Its own is made once, so that counting adds no
+// allocation to what is measured.
+type counter struct {
+	calls, waits *atomic.Int64
+	fn           func(fd uintptr) bool
+	counted      func(fd uintptr) bool
+}
+
+func (c *counter) init(calls, waits *atomic.Int64) {
+	c.calls, c.waits = calls, waits
+	c.counted = c.call
+}
+
+func (c *counter) call(fd uintptr) bool {
+	c.calls.Add(1)
+	done := c.fn(fd)
+	if !done {
+		c.calls.Add(-1)
+		c.waits.Add(1)
 	}
 	return done
 }
