@@ -1,0 +1,80 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/protocol"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+// route serves one API key: it decodes the body and runs the handler.
+type route func(ctx context.Context, c *call, req kmsg.Request) wire.Outcome
+
+// makeRoutes is the list of handlers, in the order of their keys.
+func (h *Handlers) makeRoutes() map[int16]route {
+	return map[int16]route{
+		0:  staged(h.produce),
+		1:  staged(h.fetch),
+		2:  answer(h.listOffsets),
+		3:  answer(h.metadata),
+		18: answer(h.apiVersions),
+		19: answer(h.createTopics),
+		20: answer(h.deleteTopics),
+		22: answer(h.initProducerID),
+		23: answer(h.offsetForLeaderEpoch),
+		60: answer(h.describeCluster),
+	}
+}
+
+// staged adapts a handler that builds its own outcome.
+func staged[Req kmsg.Request](fn func(context.Context, *call, Req) wire.Outcome) route {
+	return func(ctx context.Context, c *call, req kmsg.Request) wire.Outcome {
+		return fn(ctx, c, req.(Req))
+	}
+}
+
+// answer adapts a handler whose answer is one kmsg response. An error closes the
+// connection: it is for requests that have no answer, not for failed ones.
+func answer[Req kmsg.Request](fn func(context.Context, *call, Req) (kmsg.Response, error)) route {
+	return func(ctx context.Context, c *call, req kmsg.Request) wire.Outcome {
+		resp, err := fn(ctx, c, req.(Req))
+		if err != nil {
+			return wire.Outcome{Close: err}
+		}
+		return wire.Outcome{Response: encode(c, resp)}
+	}
+}
+
+// errBadBody is a body that its version's layout does not fit.
+var errBadBody = errors.New("request cannot be decoded")
+
+// Handle answers one request (wire.Handler). The connection has checked key and version
+// against protocol's table, but for ApiVersions, which is answered at any version.
+func (h *Handlers) Handle(ctx context.Context, r *wire.Request) wire.Outcome {
+	c := &call{request: r}
+	api := r.API()
+	if r.Version < api.MinVersion || r.Version > api.MaxVersion {
+		return wire.Outcome{Response: encode(c, unsupportedApiVersions())}
+	}
+	req := kmsg.RequestForKey(r.Key)
+	req.SetVersion(r.Version)
+	if err := req.ReadFrom(r.Body); err != nil {
+		return wire.Outcome{Close: fmt.Errorf("%w: %s version %d: %w", errBadBody, api.Name, r.Version, err)}
+	}
+	return h.routes[r.Key](ctx, c, req)
+}
+
+// Overlaps reports whether a request of this key may begin while earlier ones of the
+// same kind wait for their answers: Produce alone (wire.Options.Overlaps).
+func Overlaps(key int16) bool { return key == protocol.ProduceKey }
+
+// encode writes a response through a pooled buffer.
+func encode(c *call, resp kmsg.Response) *wire.Response {
+	out := c.request.NewResponse()
+	out.Append(resp.AppendTo)
+	return out
+}

@@ -1,0 +1,21 @@
+// Package handlers answers requests: one file per API key, numbered like the protocol.
+//
+// A handler is boring on purpose. It authorizes, validates, makes one call into the
+// cluster and shapes the answer; a loop with state belongs in package cluster. Each file
+// opens with what the API does and what each version added. To add an API, write its
+// file, name it in routes (dispatch.go) and add its row to protocol.APIs; a test holds
+// the two tables together.
+//
+//	wire.Conn ── Request ──▶ Dispatcher: version gate, decode (kmsg)
+//	                            └─▶ handler: authorize, validate, one call, shape
+//	wire.Conn ◀─ Outcome ──┘
+//
+// All handlers but Produce run to their end on the connection's goroutine and may block
+// there. Produce has two stages (produce.go): what must happen in the order of the
+// connection, the append, happens before the handler returns; the wait for the high
+// watermark goes on in a wire.Pending while the connection's next Produce begins.
+//
+// Handlers hold no lock and no state of their own. They see the cluster through the
+// image that was published last, which names a leader only when that partition accepts
+// writes.
+package handlers

@@ -1,0 +1,149 @@
+package handlers
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/cluster/controller"
+	"github.com/klamm-mq/klamm/cluster/fetchsession"
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+// Node is what handlers ask of this broker's membership in the cluster.
+type Node interface {
+	// Call sends a request to the controller and returns when this broker's own image
+	// shows what the answer says.
+	Call(ctx context.Context, call controller.Call) (kmsg.Response, metadata.Position, error)
+	// NextProducerID hands out an id that nobody had before.
+	NextProducerID(ctx context.Context) (int64, error)
+}
+
+// Replicas is what handlers ask of the partitions on this broker (*replica.Manager).
+type Replicas interface {
+	// Append returns false if the request's Done will be called later.
+	Append(req *replica.AppendRequest) bool
+	Fetch(ctx context.Context, req *replica.FetchRequest)
+	ListOffsets(req *replica.ListOffsetsRequest)
+	OffsetForLeaderEpoch(parts []replica.EpochRequestPartition)
+}
+
+// Options are what handlers need from the rest of the broker.
+type Options struct {
+	NodeID   int32
+	Image    func() *metadata.Image // the newest published image
+	Replicas Replicas
+	Node     Node
+	Sessions *fetchsession.Cache
+	Features []metadata.Feature // supported by this broker
+	// Advertised tells whether a listener was given an advertised address.
+	Advertised func(listener string) bool
+
+	Config Config
+	Logger *slog.Logger
+	Rand   *rand.Rand
+}
+
+// Config is the part of the broker's configuration that handlers read.
+type Config struct {
+	AutoCreateTopics         bool
+	NumPartitions            int32 // of auto-created topics; -1: the controller's default
+	DefaultReplicationFactor int16 // likewise
+	FetchMaxBytes            int   // fetch.max.bytes
+	RequestTimeout           time.Duration
+	// InternalTopics gives partitions, replication factor and configuration of the
+	// topics that brokers keep for themselves, by name.
+	InternalTopics map[string]InternalTopic
+}
+
+// InternalTopic is how an internal topic is made when a client asks for it first.
+type InternalTopic struct {
+	Partitions        int32
+	ReplicationFactor int16
+	Configs           map[string]string
+}
+
+// Handlers answers every request of one broker.
+type Handlers struct {
+	nodeID     int32
+	image      func() *metadata.Image
+	replicas   Replicas
+	node       Node
+	sessions   *fetchsession.Cache
+	features   []metadata.Feature
+	advertised func(listener string) bool
+	config     Config
+	logger     *slog.Logger
+	autoCreate *autoCreator
+
+	randMu sync.Mutex
+	rand   *rand.Rand
+
+	routes map[int16]route
+}
+
+// New builds the handlers. Close waits for what they started.
+func New(o Options) *Handlers {
+	h := &Handlers{
+		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, sessions: o.Sessions,
+		features: o.Features, advertised: o.Advertised, config: o.Config,
+		logger: o.Logger, rand: o.Rand,
+	}
+	h.autoCreate = newAutoCreator(h.createForClient, o.Logger)
+	h.routes = h.makeRoutes()
+	return h
+}
+
+// Close ends auto-creations that are under way.
+func (h *Handlers) Close() { h.autoCreate.close() }
+
+// call is one request with its context: what a handler knows besides the body.
+type call struct {
+	request *wire.Request
+}
+
+// principal is who asks. Without authentication everybody is anonymous.
+func (*call) principal() string { return "User:ANONYMOUS" }
+
+// forward sends a request to the controller.
+func (h *Handlers) forward(ctx context.Context, c *call, req kmsg.Request) (kmsg.Response, error) {
+	resp, _, err := h.node.Call(ctx, controller.Call{Request: req, Principal: c.principal(), Received: c.request.Received})
+	return resp, err
+}
+
+// pick draws one of n.
+func (h *Handlers) pick(n int) int {
+	h.randMu.Lock()
+	defer h.randMu.Unlock()
+	return h.rand.IntN(n)
+}
+
+// resolve finds a partition by its topic's name.
+func resolve(image *metadata.Image, name string, partition int32) (replica.TopicIDPartition, error) {
+	topic := image.Topic(name)
+	if topic == nil || partition < 0 || int(partition) >= len(topic.Partitions) {
+		return replica.TopicIDPartition{Partition: partition}, kafkaerr.UnknownTopicOrPartition
+	}
+	return replica.TopicIDPartition{TopicID: topic.ID, Partition: partition}, nil
+}
+
+// resolveID finds a partition by its topic's id.
+func resolveID(image *metadata.Image, id uuid.UUID, partition int32) (replica.TopicIDPartition, error) {
+	at := replica.TopicIDPartition{TopicID: id, Partition: partition}
+	topic := image.TopicByID(id)
+	switch {
+	case topic == nil:
+		return at, kafkaerr.UnknownTopicID
+	case partition < 0 || int(partition) >= len(topic.Partitions):
+		return at, kafkaerr.UnknownTopicOrPartition
+	}
+	return at, nil
+}

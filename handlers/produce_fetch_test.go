@@ -1,0 +1,267 @@
+package handlers
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+func oneRecord() []byte {
+	return batch.New(batch.BuilderOptions{}, batch.NewRecord{Value: []byte("v")})
+}
+
+// produceRequest asks for one batch in partition 0 of "t".
+func produceRequest(version, acks int16, records []byte) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = version, acks, 1000
+	part := kmsg.NewProduceRequestTopicPartition()
+	part.Records = records
+	topic := kmsg.NewProduceRequestTopic()
+	topic.Topic, topic.TopicID, topic.Partitions = "t", topicID, []kmsg.ProduceRequestTopicPartition{part}
+	req.Topics = []kmsg.ProduceRequestTopic{topic}
+	return req
+}
+
+func TestProduceRefusesBeforeTheLogIsAsked(t *testing.T) {
+	transactional := batch.New(batch.BuilderOptions{Transactional: true, Producer: &batch.Producer{ID: 1, Epoch: 0, BaseSequence: 0}}, batch.NewRecord{Value: []byte("v")})
+	for _, c := range []struct {
+		name   string
+		change func(*kmsg.ProduceRequest)
+		want   *kafkaerr.Kind
+	}{
+		{"no such topic", func(r *kmsg.ProduceRequest) { r.Topics[0].Topic = "x" }, kafkaerr.UnknownTopicOrPartition},
+		{"no such partition", func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Partition = 2 }, kafkaerr.UnknownTopicOrPartition},
+		{"negative partition", func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Partition = -1 }, kafkaerr.UnknownTopicOrPartition},
+		{"no such id", func(r *kmsg.ProduceRequest) { r.Version, r.Topics[0].TopicID = 13, uuid.UUID{7} }, kafkaerr.UnknownTopicID},
+		{"null records", func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records = nil }, kafkaerr.InvalidRecord},
+		{"acks 2", func(r *kmsg.ProduceRequest) { r.Acks = 2 }, kafkaerr.InvalidRequiredAcks},
+		{"acks 2 and no batch", func(r *kmsg.ProduceRequest) { r.Acks, r.Topics[0].Partitions[0].Records = 2, []byte{1} }, kafkaerr.InvalidRecord},
+		{"transactional", func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records = transactional }, kafkaerr.TransactionalIDAuthorizationFailed},
+	} {
+		f := newFixture(t)
+		req := produceRequest(9, -1, oneRecord())
+		c.change(req)
+		resp := ask[*kmsg.ProduceResponse](t, f, req)
+		if p := resp.Topics[0].Partitions[0]; p.ErrorCode != c.want.Code || p.BaseOffset != -1 || p.LogAppendTime != -1 || p.LogStartOffset != -1 {
+			t.Errorf("%s: %+v, want error %d", c.name, p, c.want.Code)
+		}
+		if len(f.replicas.appended) != 0 {
+			t.Errorf("%s: was appended", c.name)
+		}
+	}
+}
+
+func TestProduceAnswersWhatTheLogSays(t *testing.T) {
+	f := newFixture(t)
+	f.replicas.result = replica.AppendResult{BaseOffset: 17, LogAppendTimeMs: -1, LogStartOffset: 3}
+	for version := int16(3); version <= 13; version++ {
+		resp := ask[*kmsg.ProduceResponse](t, f, produceRequest(version, -1, oneRecord()))
+		p := resp.Topics[0].Partitions[0]
+		if p.ErrorCode != 0 || p.BaseOffset != 17 || version >= 5 && p.LogStartOffset != 3 {
+			t.Errorf("version %d: %+v", version, p)
+		}
+	}
+}
+
+func TestProduceTellsWhichRecordsAreWrong(t *testing.T) {
+	f := newFixture(t)
+	f.replicas.result = replica.AppendResult{
+		Err:        &batch.RecordErrors{Kind: kafkaerr.InvalidTimestamp, Message: "all wrong", Records: []batch.RecordError{{Index: 2, Message: "too old"}}},
+		BaseOffset: -1, LogAppendTimeMs: -1, LogStartOffset: -1,
+	}
+	p := ask[*kmsg.ProduceResponse](t, f, produceRequest(8, -1, oneRecord())).Topics[0].Partitions[0]
+	if p.ErrorCode != kafkaerr.InvalidTimestamp.Code || *p.ErrorMessage != "all wrong" || len(p.ErrorRecords) != 1 ||
+		p.ErrorRecords[0].RelativeOffset != 2 || *p.ErrorRecords[0].ErrorMessage != "too old" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestProduceNamesTheNewLeader(t *testing.T) {
+	f := newFixture(t)
+	f.replicas.result = replica.AppendResult{
+		Err: fmt.Errorf("partition: %w", kafkaerr.NotLeaderOrFollower), BaseOffset: -1, CurrentLeader: replica.Leader{ID: 2, Epoch: 9},
+	}
+	for version, want := range map[int16]bool{9: false, 10: true} {
+		resp := ask[*kmsg.ProduceResponse](t, f, produceRequest(version, -1, oneRecord()))
+		p := resp.Topics[0].Partitions[0]
+		named := p.CurrentLeader.LeaderID == 2 && p.CurrentLeader.LeaderEpoch == 9 && len(resp.Brokers) == 1 && resp.Brokers[0].Port == 1002
+		if named != want {
+			t.Errorf("version %d: leader %+v, brokers %+v", version, p.CurrentLeader, resp.Brokers)
+		}
+	}
+}
+
+func TestProduceThatWaitsIsCompletedByTheLog(t *testing.T) {
+	f := newFixture(t)
+	f.replicas.later = true
+	req := produceRequest(9, -1, oneRecord())
+	out := f.h.Handle(t.Context(), f.request(req))
+	if out.Pending == nil {
+		t.Fatalf("outcome %+v", out)
+	}
+	f.replicas.pending.Partitions[0].Result = replica.AppendResult{BaseOffset: 5}
+	f.replicas.pending.Done(f.replicas.pending)
+	resp := req.ResponseKind()
+	decode(t, out.Pending.Outcome().Response, resp)
+	if p := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.BaseOffset != 5 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestProduceWithoutAcksIsSilentOrCloses(t *testing.T) {
+	f := newFixture(t)
+	if out := f.h.Handle(t.Context(), f.request(produceRequest(9, 0, oneRecord()))); !out.NoResponse {
+		t.Errorf("success: %+v", out)
+	}
+	f.replicas.result.Err = kafkaerr.NotLeaderOrFollower
+	if out := f.h.Handle(t.Context(), f.request(produceRequest(9, 0, oneRecord()))); out.Close == nil {
+		t.Errorf("failure: %+v", out)
+	}
+}
+
+func TestProducePartitionNamedTwiceKeepsItsLastBatch(t *testing.T) {
+	f := newFixture(t)
+	req := produceRequest(9, -1, oneRecord())
+	second := batch.New(batch.BuilderOptions{}, batch.NewRecord{Value: []byte("second")})
+	part := req.Topics[0].Partitions[0]
+	part.Records = second
+	req.Topics[0].Partitions = append(req.Topics[0].Partitions, part)
+	ask[*kmsg.ProduceResponse](t, f, req)
+	if len(f.replicas.appended) != 1 || !cmp.Equal(f.replicas.appended[0].Records, []byte(second)) {
+		t.Errorf("appended %d batches", len(f.replicas.appended))
+	}
+}
+
+// region is a Region that counts its releases.
+type region struct {
+	b        []byte
+	released int
+}
+
+func (r *region) Len() int                                { return len(r.b) }
+func (r *region) ReadAt(p []byte, off int64) (int, error) { return copy(p, r.b[off:]), nil }
+func (r *region) Release()                                { r.released++ }
+func (r *region) File() (*os.File, int64)                 { return nil, 0 }
+
+func fetchRequest(version int16) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MaxBytes, req.MinBytes, req.ReplicaID, req.SessionEpoch = version, 1<<20, 1, -1, -1
+	part := kmsg.NewFetchRequestTopicPartition()
+	part.PartitionMaxBytes, part.CurrentLeaderEpoch, part.LastFetchedEpoch = 1<<20, -1, -1
+	topic := kmsg.NewFetchRequestTopic()
+	topic.Topic, topic.TopicID, topic.Partitions = "t", topicID, []kmsg.FetchRequestTopicPartition{part}
+	req.Topics = []kmsg.FetchRequestTopic{topic}
+	return req
+}
+
+func TestFetchAnswersRecordsInEveryVersion(t *testing.T) {
+	for version := int16(4); version <= 18; version++ {
+		f := newFixture(t)
+		r := &region{b: []byte("the records")}
+		f.replicas.fetched = replica.FetchResult{HighWatermark: 10, LastStableOffset: 9, LogStartOffset: 1, Records: r}
+		p := ask[*kmsg.FetchResponse](t, f, fetchRequest(version)).Topics[0].Partitions[0]
+		if string(p.RecordBatches) != "the records" || p.HighWatermark != 10 || p.LastStableOffset != 9 || p.PreferredReadReplica != -1 {
+			t.Errorf("version %d: %+v", version, p)
+		}
+		if r.released != 1 {
+			t.Errorf("version %d: region released %d times", version, r.released)
+		}
+	}
+}
+
+func TestFetchErrorsOfAPartitionStandLast(t *testing.T) {
+	f := newFixture(t)
+	req := fetchRequest(12)
+	gone := req.Topics[0].Partitions[0]
+	gone.Partition = 9
+	req.Topics[0].Partitions = append([]kmsg.FetchRequestTopicPartition{gone}, req.Topics[0].Partitions...)
+	parts := ask[*kmsg.FetchResponse](t, f, req).Topics[0].Partitions
+	if parts[0].Partition != 0 || parts[1].Partition != 9 || parts[1].ErrorCode != kafkaerr.UnknownTopicOrPartition.Code || parts[1].HighWatermark != -1 {
+		t.Errorf("%+v", parts)
+	}
+}
+
+func TestFetchSessionLeavesOutWhatDidNotChange(t *testing.T) {
+	f := newFixture(t)
+	f.replicas.fetched = replica.FetchResult{HighWatermark: 10, LastStableOffset: 10}
+	first := fetchRequest(12)
+	first.SessionEpoch = 0
+	opened := ask[*kmsg.FetchResponse](t, f, first)
+	if opened.SessionID == 0 || len(opened.Topics) != 1 {
+		t.Fatalf("first answer %+v", opened)
+	}
+	next := fetchRequest(12)
+	next.SessionID, next.SessionEpoch, next.Topics = opened.SessionID, 1, nil
+	if resp := ask[*kmsg.FetchResponse](t, f, next); len(resp.Topics) != 0 || resp.SessionID != opened.SessionID {
+		t.Errorf("nothing changed, yet %+v", resp.Topics)
+	}
+	f.replicas.fetched.HighWatermark = 11
+	next.SessionEpoch = 2
+	if resp := ask[*kmsg.FetchResponse](t, f, next); len(resp.Topics) != 1 {
+		t.Errorf("the high watermark moved, yet %+v", resp.Topics)
+	}
+	next.SessionEpoch = 7
+	if resp := ask[*kmsg.FetchResponse](t, f, next); resp.ErrorCode != kafkaerr.InvalidFetchSessionEpoch.Code {
+		t.Errorf("wrong epoch: error %d", resp.ErrorCode)
+	}
+}
+
+// A request that another one of its session has overtaken gets no records, and must not
+// keep the files that it found them in.
+func TestFetchGivesRegionsBackThatItDoesNotSend(t *testing.T) {
+	f := newFixture(t)
+	open := fetchRequest(12)
+	open.SessionEpoch = 0
+	opened := ask[*kmsg.FetchResponse](t, f, open)
+	r := &region{b: []byte("x")}
+	f.replicas.fetched = replica.FetchResult{Records: r}
+	req := fetchRequest(12)
+	req.SessionID, req.SessionEpoch = opened.SessionID, 1
+	c := &fetchCall{h: f.h, call: &call{request: f.request(req)}, req: req}
+	c.session = f.h.sessions.NewContext(time.Now(), c.sessionRequest())
+	c.resolve()
+	f.replicas.Fetch(t.Context(), &c.ask)
+	c.results[0] = c.ask.Partitions[0].Result
+	overtaker := fetchRequest(12)
+	overtaker.SessionID, overtaker.SessionEpoch, overtaker.Topics = opened.SessionID, 2, nil
+	f.replicas.fetched = replica.FetchResult{}
+	ask[*kmsg.FetchResponse](t, f, overtaker)
+	out := c.outcome()
+	resp := kmsg.NewPtrFetchResponse()
+	resp.Version = 12
+	decode(t, out.Response, resp)
+	if resp.ErrorCode != kafkaerr.InvalidFetchSessionEpoch.Code || r.released != 1 {
+		t.Errorf("error %d, region released %d times", resp.ErrorCode, r.released)
+	}
+}
+
+func TestFetchOfVersion5MapsStorageError(t *testing.T) {
+	for version, want := range map[int16]int16{5: kafkaerr.NotLeaderOrFollower.Code, 6: kafkaerr.KafkaStorageError.Code} {
+		f := newFixture(t)
+		f.replicas.fetched = replica.FetchResult{Err: kafkaerr.KafkaStorageError, HighWatermark: -1}
+		if p := ask[*kmsg.FetchResponse](t, f, fetchRequest(version)).Topics[0].Partitions[0]; p.ErrorCode != want {
+			t.Errorf("version %d: error %d, want %d", version, p.ErrorCode, want)
+		}
+	}
+}
+
+func TestFetchWithBadIsolationFailsAsAWhole(t *testing.T) {
+	f := newFixture(t)
+	req := fetchRequest(12)
+	req.IsolationLevel = 7
+	if resp := ask[*kmsg.FetchResponse](t, f, req); resp.ErrorCode != -1 || len(resp.Topics) != 0 {
+		t.Errorf("%+v", resp)
+	}
+}
+
+var _ wire.Region = (*region)(nil)
