@@ -2,8 +2,10 @@ package logstore
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -132,7 +134,7 @@ const lockName = ".lock"
 
 func (d *Dir) open() (err error) {
 	o := &d.o
-	if err := o.FS.MkdirAll(o.Path, 0o755); err != nil {
+	if err := makeDir(o.FS, o.Path); err != nil {
 		return err
 	}
 	if err := refuseKafkaMetadata(o.FS, o.Path); err != nil {
@@ -158,6 +160,31 @@ func (d *Dir) open() (err error) {
 		return err
 	}
 	return d.marks.load(func(err error) { o.Logger.Error("checkpoint cannot be read", "err", err) })
+}
+
+// makeDir makes a directory and those above it, and makes their names durable. The
+// directory that exists already is trusted to have a name.
+func makeDir(fsys vfs.FS, dir string) error {
+	var parents []string
+	for at := dir; ; at = filepath.Dir(at) {
+		_, err := fsys.Stat(at)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		parents = append(parents, filepath.Dir(at))
+	}
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := fsys.SyncDir(parent); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // release gives up lock and syncer.

@@ -93,13 +93,13 @@ func (r *FlushRound) add(l *Log) {
 	m := &l.marks
 	m.noted = min(m.end, m.ceiling)
 	noted, from, segs := m.noted, m.flushed, l.segs
+	part := r.newPart(l, noted)
 	if l.dirUnsynced {
 		r.dirs = append(r.dirs, l)
 		l.dirUnsynced = false
 	}
 	l.mu.Unlock()
 
-	part := r.newPart(l, noted)
 	for i := len(segs) - 1; i >= 0; i-- {
 		f, err := segs[i].BeginFlush()
 		if err != nil && !errors.Is(err, segment.ErrClosed) && r.err == nil {

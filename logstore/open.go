@@ -283,8 +283,9 @@ func (d *Dir) register(l *Log) bool {
 	return true
 }
 
-// syncRecovered syncs files, then directories. What ends at the persisted offset needs
-// nothing: it was synced before.
+// syncRecovered syncs the files that were scanned, then directories. Files that end at
+// the persisted offset are among them, since what an earlier process cut off them may
+// be on the disk still; a sync of a clean file costs next to nothing.
 func (d *Dir) syncRecovered(opened []*opening) error {
 	var files []vfs.File
 	var flushes []*segment.Flush
@@ -303,10 +304,7 @@ func (d *Dir) syncRecovered(opened []*opening) error {
 			if f == nil {
 				continue
 			}
-			flushes = append(flushes, f)
-			if o.mustSync {
-				files = append(files, f.File())
-			}
+			flushes, files = append(flushes, f), append(files, f.File())
 		}
 	}
 	if err := finish(d.syncer.SyncAll(files)); err != nil {
@@ -326,10 +324,10 @@ func (d *Dir) syncRecovered(opened []*opening) error {
 func (d *Dir) syncRecoveredDirs(opened []*opening) error {
 	synced := false
 	for _, o := range opened {
-		if !o.dirMustSync {
+		if !o.dirInDoubt {
 			continue
 		}
-		if !o.mustSync {
+		if !o.beyond {
 			o.l.dirUnsynced, d.rootUnsynced = true, true
 			continue
 		}

@@ -46,12 +46,12 @@ type opening struct {
 	unknown   error
 	clean     bool
 
-	segs        []*segment.Segment
-	snapshots   []int64
-	hasTxns     bool // transactional or control batches were scanned
-	lastEpoch   int32
-	mustSync    bool // something above persisted was kept, or something was cut off
-	dirMustSync bool
+	segs       []*segment.Segment
+	snapshots  []int64
+	hasTxns    bool // transactional or control batches were scanned
+	lastEpoch  int32
+	dirInDoubt bool // its newest files may be younger than its last sync
+	beyond     bool // something above persisted was kept, or something was cut off
 }
 
 // openLog opens a partition's log. A *CorruptionError leaves its files as they are.
@@ -248,7 +248,7 @@ func (o *opening) startAfresh(start int64) error {
 	o.l.marks.start, o.l.marks.end, o.l.marks.endPos = start, start, 0
 	o.l.epochs.Clear()
 	o.l.tailKnown = true
-	o.mustSync, o.dirMustSync = true, true
+	o.dirInDoubt, o.beyond = true, true
 	return nil
 }
 
@@ -269,6 +269,9 @@ type badSpot struct {
 func (o *opening) scan() (end int64, err error) {
 	first := max(floor(o.segs, o.from), 0)
 	o.from = max(o.from, o.segs[first].BaseOffset())
+	if first > 0 && o.from == o.segs[first].BaseOffset() {
+		first-- // it must end here: it may have been cut before the roll
+	}
 	o.l.epochs.TruncateFromEnd(o.from)
 	o.lastEpoch = -1
 	if e, ok := o.l.epochs.Latest(); ok {
@@ -278,7 +281,9 @@ func (o *opening) scan() (end int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if end < o.persisted || bad != nil && o.unknown != nil {
+	// What lies below the log start is nobody's any more.
+	missing := end < o.persisted && o.persisted > o.l.marks.start
+	if missing || bad != nil && o.unknown != nil {
 		return 0, o.lost(end, bad)
 	}
 	if bad != nil {
@@ -286,10 +291,10 @@ func (o *opening) scan() (end int64, err error) {
 			return 0, err
 		}
 	}
-	o.mustSync = o.mustSync || end > o.persisted
+	o.beyond = o.beyond || end > o.persisted
 	// The last file may be younger than the last round that synced the directory.
 	last := o.segs[len(o.segs)-1]
-	o.dirMustSync = o.dirMustSync || last.BaseOffset() >= o.persisted
+	o.dirInDoubt = o.dirInDoubt || last.BaseOffset() >= o.persisted
 	return end, nil
 }
 
@@ -320,6 +325,7 @@ func (o *opening) scanFrom(first int) (end int64, bad *badSpot, err error) {
 		if err != nil {
 			return 0, nil, err
 		}
+		s.MarkUnflushed() // also where nothing was scanned: it may have been cut
 		end = max(r.NextOffset, s.BaseOffset())
 		if r.Damage != nil {
 			return end, &badSpot{seg: i, file: r.Damage.File, pos: r.Damage.Pos, cause: r.Damage}, nil
@@ -355,7 +361,6 @@ func (o *opening) scanSegment(s *segment.Segment) (segment.Recovered, error) {
 		if _, err = s.TruncateTo(o.now, stale.offset); err != nil {
 			return r, err
 		}
-		o.mustSync = true
 	}
 	r.NextOffset, r.ValidSize = stale.offset, stale.pos
 	r.Damage = &segment.CorruptionError{File: s.Path(), Pos: stale.pos, Reason: why.Error()}
@@ -370,13 +375,13 @@ func (o *opening) cut(end int64, bad *badSpot) error {
 		if err := s.Delete(); err != nil {
 			return err
 		}
-		o.dirMustSync = true
+		o.dirInDoubt = true
 	}
 	o.segs = o.segs[:bad.seg+1]
 	if err := o.segs[bad.seg].DropTail(); err != nil {
 		return err
 	}
-	o.mustSync = true
+	o.beyond = true
 	o.d.metrics.tornTail()
 	o.d.o.Logger.Warn("torn tail cut off: nobody was promised what it held", "log", o.l.path,
 		"end", end, "flushed", o.persisted, "file", bad.file, "pos", bad.pos, "laterSegmentBytes", bytes, "cause", bad.cause)

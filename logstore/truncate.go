@@ -51,9 +51,17 @@ func (l *Log) lowerTo(o int64) {
 	l.recovery.lowerTo(o)
 }
 
-// TruncateTo drops all records at or above o, and batches that reach over it. At or
-// above the log end it only forgets leader epochs that begin there (Kafka's
+// TruncateTo drops all records at or above o, and batches that reach over it, durably.
+// At or above the log end it only forgets leader epochs that begin there (Kafka's
 // UnifiedLog.truncateTo).
+//
+// Why durably: what is appended next may begin a new segment. If a power cut then
+// undid the cut and kept the new segment, old records would stand before new ones as if
+// they had always done so, and nothing would ever find out:
+//
+//	cut at 26 │ 20..25 | 26..28 epoch 2 |     26.. is to be replaced by epoch 3
+//	roll      │ 20..25 | 26..28 epoch 3 | 29.. epoch 3
+//	power cut │ 20..25 | 26..28 epoch 2 | 29.. epoch 3
 func (l *Log) TruncateTo(o int64) error {
 	if o < 0 {
 		return fmt.Errorf("truncate %s to %d: %w", l.id, o, kafkaerr.OffsetOutOfRange)
@@ -72,19 +80,32 @@ func (l *Log) TruncateTo(o int64) error {
 	now := l.dir.clock()
 	l.writer.Lock()
 	removed, err := l.truncateTo(now, o)
+	active := l.active()
 	l.writer.Unlock()
 	if err != nil {
 		return err
 	}
-	return l.syncIf(removed)
-}
-
-// syncIf makes the removal of files durable, so that what was cut off cannot come back
-// behind what is appended next.
-func (l *Log) syncIf(removed bool) error {
+	if err := syncSegment(active); err != nil {
+		return l.ioError("truncate", err)
+	}
 	if !removed {
 		return nil
 	}
+	return l.syncDir()
+}
+
+func syncSegment(s *segment.Segment) error {
+	f, err := s.BeginFlush()
+	if err != nil || f == nil {
+		return err
+	}
+	err = f.File().Sync()
+	f.Finish(err)
+	return err
+}
+
+// syncDir makes the removal of files durable.
+func (l *Log) syncDir() error {
 	if err := l.dir.o.FS.SyncDir(l.path); err != nil {
 		return l.ioError("truncate", err)
 	}
@@ -208,8 +229,11 @@ func (l *Log) TruncateFullyAndStartAt(o int64) error {
 		return err
 	}
 	before := l.truncationCount()
-	if err := l.syncIf(true); err != nil {
+	if err := l.syncDir(); err != nil {
 		return err
+	}
+	if err := l.dir.o.FS.SyncDir(l.dir.o.Path); err != nil { // the log's own directory may be new
+		return l.ioError("truncate", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

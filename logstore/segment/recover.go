@@ -60,7 +60,7 @@ func (s *Segment) Recover(p RecoverParams) (Recovered, error) {
 	}
 	s.installRecovered(c, start, r)
 	if r.ValidSize > start {
-		s.markUnflushed()
+		s.MarkUnflushed()
 	}
 	s.countIndex()
 	return r, nil
@@ -180,7 +180,9 @@ func (s *Segment) installRecovered(c content, start int64, r Recovered) {
 	s.cold = coldBytes{end: start}
 }
 
-func (s *Segment) markUnflushed() {
+// MarkUnflushed makes the log file count as unflushed: an earlier process may have
+// changed it without a sync.
+func (s *Segment) MarkUnflushed() {
 	p := s.opts.Pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
