@@ -31,6 +31,7 @@ type Log struct {
 
 	sequence lock // guards seq
 	seq      sequencer
+	broken   brokenEpoch
 	inFlight chan struct{} // one element for each proposal in flight
 
 	leadership chan Leadership // capacity 1, the newest

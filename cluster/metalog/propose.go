@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -21,12 +22,22 @@ const maxInFlight = 256
 type sequencer struct {
 	term Term   // no Barrier has passed yet: 0
 	next uint64 // number of the next entry
-	// epoch counts barriers, so that a proposal that is found to have failed after one
-	// does not spoil what came after it.
+	// epoch counts barriers, from 1.
 	epoch uint64
-	// broken says that an entry since the last barrier failed. What follows would be
-	// dropped, so it is not sent.
-	broken bool
+}
+
+// brokenEpoch is the newest epoch in which a proposal failed: what was computed after it
+// must not be sent until a barrier begins another. A failure that is noticed after that
+// spoils nothing.
+type brokenEpoch struct{ atomic.Uint64 }
+
+func (b *brokenEpoch) raise(epoch uint64) {
+	for {
+		old := b.Load()
+		if old >= epoch || b.CompareAndSwap(old, epoch) {
+			return
+		}
+	}
 }
 
 // lock is held by whoever uses the sequencer. A channel, since the holder waits for Raft.
@@ -45,18 +56,22 @@ func (l lock) release() { <-l }
 
 // Proposal is an entry on its way into the log.
 type Proposal struct {
-	done chan struct{}
-	pos  metadata.Position
-	err  error
+	epoch  uint64
+	broken *brokenEpoch
+	done   chan struct{}
+	pos    metadata.Position
+	err    error
 }
 
 // Wait gives the outcome: the position at which the records took effect on this node, or
-// the error described at Propose. If ctx ends first the outcome stays open.
+// the error described at Propose. If ctx ends first the outcome stays open, which counts as
+// a failure.
 func (p *Proposal) Wait(ctx context.Context) (metadata.Position, error) {
 	select {
 	case <-p.done:
 		return p.pos, p.err
 	case <-ctx.Done():
+		p.broken.raise(p.epoch)
 		return metadata.Position{}, notController("outcome of a metadata proposal not awaited", context.Cause(ctx))
 	}
 }
@@ -70,7 +85,8 @@ func notController(what string, cause error) error {
 
 // Propose appends the records as one entry, computed in term, and returns once this node
 // has applied it. Proposals take effect in the order of the calls, each as a whole or not
-// at all.
+// at all. Within a transaction (D25) only the success of the last entry means that any of
+// it took effect.
 //
 // An error that wraps ErrFull or ErrTooLarge means that nothing was written. One that wraps
 // kafkaerr.NotController means that the records did not take effect or that nobody knows:
@@ -136,7 +152,7 @@ func (l *Log) start(term Term, records []metadata.Record) (*Proposal, error) {
 		return nil, notController("propose metadata", l.failure())
 	case s.term != term || s.term == 0:
 		return nil, notController("propose metadata", fmt.Errorf("no barrier has passed in term %d", term))
-	case s.broken:
+	case l.broken.Load() >= s.epoch:
 		return nil, notController("propose metadata", errors.New("a proposal failed and no barrier has passed since"))
 	}
 	entry := metadata.Entry{Term: term, Number: s.next, Records: records}
@@ -148,29 +164,25 @@ func (l *Log) start(term Term, records []metadata.Record) (*Proposal, error) {
 		return nil, fmt.Errorf("propose metadata entry of %d bytes: %w", len(b), ErrTooLarge)
 	}
 	s.next++
-	p := &Proposal{done: make(chan struct{})}
+	p := &Proposal{epoch: s.epoch, broken: &l.broken, done: make(chan struct{})}
 	future := l.raft.Apply(b, l.opts.Timing.EnqueueTimeout)
-	go l.await(p, future, s.epoch)
+	go l.await(p, future)
 	return p, nil
 }
 
 // await notes the outcome of a proposal. It always ends: Raft answers every future of an
 // entry that it took, and Close shuts Raft down only when nothing is in flight.
-func (l *Log) await(p *Proposal, future raft.ApplyFuture, epoch uint64) {
+func (l *Log) await(p *Proposal, future raft.ApplyFuture) {
 	defer l.leave()
 	defer close(p.done)
 	out, err := result(future)
-	if err == nil {
-		p.pos = out.pos
+	if err != nil {
+		l.metrics.failed.Inc()
+		p.broken.raise(p.epoch)
+		p.err = notController("propose metadata", err)
 		return
 	}
-	l.metrics.failed.Inc()
-	p.err = notController("propose metadata", err)
-	l.sequence <- struct{}{}
-	defer l.sequence.release()
-	if l.seq.epoch == epoch {
-		l.seq.broken = true
-	}
+	p.pos = out.pos
 }
 
 // result waits for Raft's answer and, if it took the entry, for the state machine's.
@@ -236,7 +248,7 @@ func (l *Log) passBarrier(term Term) error {
 	}
 	out, err := result(l.raft.Apply(b, l.opts.Timing.EnqueueTimeout))
 	if err != nil {
-		l.seq.broken = true
+		l.broken.raise(l.seq.epoch)
 		return notController("metadata barrier", err)
 	}
 	l.seq = sequencer{term: term, next: out.next, epoch: l.seq.epoch + 1}

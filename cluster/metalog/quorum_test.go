@@ -196,6 +196,38 @@ func TestFailedProposalFollowedByAnother(t *testing.T) {
 	})
 }
 
+// A proposal that nobody waited for may yet succeed. What is computed without it must not
+// follow it before a barrier.
+func TestProposalThatWasNotAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.close()
+		lead := c.leader()
+		term := lead.ready.Load()
+		ctx, cancel := context.WithCancel(context.Background())
+		p, err := lead.log.Start(ctx, term, newTopic("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, err := p.Wait(ctx); !errors.Is(err, kafkaerr.NotController) || !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if _, err := lead.propose("b"); !errors.Is(err, kafkaerr.NotController) {
+			t.Errorf("proposal before a barrier: %v", err)
+		}
+		image, err := lead.log.Barrier(context.Background(), term)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if image.Topic("a") == nil || image.Topic("b") != nil {
+			t.Errorf("topics after the barrier: %v", topics(image))
+		}
+		lead.mustPropose("b")
+		c.wantConverged()
+	})
+}
+
 // A record that does not fit is a mistake of the proposer: it is told so, and no node stops.
 func TestRecordThatDoesNotFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

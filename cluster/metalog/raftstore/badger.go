@@ -174,8 +174,7 @@ func (s *badgerStore) DeleteRange(lo, hi uint64) error {
 	if err != nil || !ok {
 		return err
 	}
-	first, _ := s.bounds.get()
-	if lo == first {
+	if _, last := s.bounds.get(); hi < last {
 		err = s.deleteUp(lo, hi)
 	} else {
 		err = s.deleteDown(lo, hi)

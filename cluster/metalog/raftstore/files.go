@@ -221,19 +221,20 @@ func (s *fileStore) deleteRange(lo, hi uint64) error {
 	first, last := s.bounds.get()
 	s.bounds.deleted(lo, hi)
 	switch {
-	case hi >= last && lo <= first:
-		return s.deletePrefix(func(*segment) bool { return true })
-	case lo <= first:
-		return s.deletePrefix(func(seg *segment) bool { return seg.next() <= hi+1 })
+	case hi < last:
+		return s.deletePrefix(hi)
+	case lo == first:
+		return s.deleteSuffix(0) // with what deletePrefix left in place
 	default:
 		return s.deleteSuffix(lo)
 	}
 }
 
-// deletePrefix removes segments from the first on. The others keep their files whole:
-// entries below bounds reappear after the next opening, which raft does not mind.
-func (s *fileStore) deletePrefix(gone func(*segment) bool) error {
-	for len(s.segments) > 0 && gone(s.segments[0]) {
+// deletePrefix removes the segments that end at or below hi, the first one first. The
+// others keep their files whole: entries below bounds reappear after the next opening,
+// which raft does not mind.
+func (s *fileStore) deletePrefix(hi uint64) error {
+	for len(s.segments) > 0 && s.segments[0].next() <= hi+1 {
 		if err := s.removeSegment(0); err != nil {
 			return err
 		}
