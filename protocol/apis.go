@@ -16,12 +16,9 @@ const (
 	ProduceKey          int16 = 0
 	FetchKey            int16 = 1
 	SaslHandshakeKey    int16 = 17
-	ApiVersionsKey      int16 = 18
+	ApiVersionsKey      int16 = 18 //nolint:staticcheck // Kafka's spelling
 	SaslAuthenticateKey int16 = 36
 )
-
-// neverFlexible stands in FlexibleFrom for an API without flexible versions.
-const neverFlexible int16 = 1<<15 - 1
 
 // API is one row of the table: an API key and the versions of it that are served, both
 // ends included.

@@ -35,8 +35,16 @@ func TestTableMatchesKafka44(t *testing.T) {
 // The table is held against a second one, written by hand from Kafka's message files.
 func TestTable(t *testing.T) {
 	want := [][4]int16{ // key, minimum, maximum, advertised minimum
-		{0, 3, 13, 0}, {1, 4, 18, 4}, {2, 1, 11, 1}, {3, 0, 13, 0}, {18, 0, 5, 0},
-		{19, 2, 7, 2}, {20, 1, 6, 1}, {22, 0, 5, 0}, {23, 2, 4, 2}, {60, 0, 2, 0},
+		{0, 3, 13, 0},
+		{1, 4, 18, 4},
+		{2, 1, 11, 1},
+		{3, 0, 13, 0},
+		{18, 0, 5, 0},
+		{19, 2, 7, 2},
+		{20, 1, 6, 1},
+		{22, 0, 5, 0},
+		{23, 2, 4, 2},
+		{60, 0, 2, 0},
 	}
 	var got [][4]int16
 	for api := range Served() {

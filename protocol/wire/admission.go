@@ -51,7 +51,9 @@ func newRate(perSecond float64) *rate.Limiter {
 func (a *admission) addListener(info ListenerInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.listeners[info.Name] = &listenerQuota{info: info, rate: newRate(info.MaxCreationRate)}
+	if a.listeners[info.Name] == nil { // one name may have several addresses
+		a.listeners[info.Name] = &listenerQuota{info: info, rate: newRate(info.MaxCreationRate)}
+	}
 }
 
 // enter waits until a connection from ip may be served on the listener. evict says that

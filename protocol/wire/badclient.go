@@ -17,8 +17,7 @@ const logEvery = 10 * time.Second
 // reason is why a connection ended, as the label of the metric and of the log line.
 type reason string
 
-// The reasons. Those after reasonHandler are the client's fault, or the disk's, and
-// worth a line in the log.
+// The reasons.
 const (
 	reasonClient    reason = "closed_by_client"
 	reasonStop      reason = "shutdown"
@@ -44,11 +43,24 @@ func reasonOf(err error) reason {
 		err    error
 		reason reason
 	}{
-		{errDraining, reasonStop}, {errIdleStop, reasonStop}, {errStopped, reasonStop}, {context.Canceled, reasonStop},
-		{errIdle, reasonIdle}, {errEvicted, reasonEvicted}, {errHalfFrame, reasonHalfFrame}, {errStalled, reasonStalled},
-		{errMemory, reasonMemory}, {errTooManyFromIP, reasonTooManyIP}, {errRegionShort, reasonRegion},
-		{errShortHeader, reasonHeader}, {errBadTags, reasonHeader}, {io.ErrUnexpectedEOF, reasonTruncated},
-		{io.EOF, reasonClient}, {net.ErrClosed, reasonClient}, {syscall.ECONNRESET, reasonClient}, {syscall.EPIPE, reasonClient},
+		{errDraining, reasonStop},
+		{errIdleStop, reasonStop},
+		{errStopped, reasonStop},
+		{context.Canceled, reasonStop},
+		{errIdle, reasonIdle},
+		{errEvicted, reasonEvicted},
+		{errHalfFrame, reasonHalfFrame},
+		{errStalled, reasonStalled},
+		{errMemory, reasonMemory},
+		{errTooManyFromIP, reasonTooManyIP},
+		{errRegionShort, reasonRegion},
+		{errShortHeader, reasonHeader},
+		{errBadTags, reasonHeader},
+		{io.ErrUnexpectedEOF, reasonTruncated},
+		{io.EOF, reasonClient},
+		{net.ErrClosed, reasonClient},
+		{syscall.ECONNRESET, reasonClient},
+		{syscall.EPIPE, reasonClient},
 	} {
 		if errors.Is(err, known.err) {
 			return known.reason
@@ -74,7 +86,8 @@ func reasonOfType(err error) reason {
 	return reasonIO
 }
 
-// quiet reports whether the reason is part of normal life.
+// quiet reports whether the reason is part of normal life. The others, mostly the
+// client's fault, are worth a line in the log.
 func (r reason) quiet() bool {
 	return r == reasonClient || r == reasonStop || r == reasonIdle || r == reasonIO
 }
@@ -97,15 +110,12 @@ func newLimitedLog(log *slog.Logger) *limitedLog {
 }
 
 // warn writes a line, unless one of the same kind was written lately.
-func (l *limitedLog) warn(kind reason, msg string, args ...any) {
+func (l *limitedLog) warn(kind reason, listener string, remote net.Addr, err error) {
 	suppressed, ok := l.allow(kind, time.Now())
 	if !ok {
 		return
 	}
-	if suppressed > 0 {
-		args = append(args, "suppressed", suppressed)
-	}
-	l.log.Warn(msg, append(args, "kind", string(kind))...)
+	l.log.Warn("connection trouble", "kind", string(kind), "listener", listener, "remote", remote, "err", err, "suppressed", suppressed)
 }
 
 func (l *limitedLog) allow(kind reason, now time.Time) (suppressed int, ok bool) {

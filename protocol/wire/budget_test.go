@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"runtime"
@@ -144,7 +145,9 @@ func TestTenThousandConnections(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	<-served
+	if err := <-served; !errors.Is(err, ErrServerClosed) {
+		t.Error(err)
+	}
 }
 
 // inUse is the memory in use for heap and stacks.

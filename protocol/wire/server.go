@@ -209,7 +209,7 @@ func (s *Server) acceptLoop(ln net.Listener, info ListenerInfo) error {
 			return fmt.Errorf("accept on %s: %w", info.Name, err)
 		default:
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			s.bad.warn(reasonAccept, "cannot accept a connection", "listener", info.Name, "err", err)
+			s.bad.warn(reasonAccept, info.Name, ln.Addr(), err)
 			s.wait(pause)
 		}
 	}
@@ -276,7 +276,7 @@ func (s *Server) report(err error, listener string, remote net.Addr) {
 		s.log.Debug("connection closed", "listener", listener, "remote", remote, "reason", string(why), "err", err)
 		return
 	}
-	s.bad.warn(why, "connection closed", "listener", listener, "remote", remote, "err", err)
+	s.bad.warn(why, listener, remote, err)
 }
 
 func (s *Server) numConns() int {

@@ -1,6 +1,8 @@
 package memnet
 
 import (
+	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -157,10 +159,10 @@ func (c *Conn) error(op string, err error) error { return opError(op, c.local, c
 
 // readError leaves io.EOF as it is.
 func (c *Conn) readError(err error) error {
-	if _, ok := err.(*os.SyscallError); ok {
-		return c.error("read", err)
+	if errors.Is(err, io.EOF) {
+		return io.EOF
 	}
-	return err
+	return c.error("read", err)
 }
 
 // deadline is a channel that is closed when a time has come.

@@ -280,7 +280,7 @@ func TestCutHidesTheEnd(t *testing.T) {
 		done := blocked(t, "read", func() { _, err = b.Read(make([]byte, 1)) })
 		n.HealAll()
 		<-done
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			t.Errorf("read: %v", err)
 		}
 		if _, err := b.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
