@@ -10,8 +10,8 @@ func (r *Response) Body() ([]byte, error) {
 		from = placed.at
 		at := len(body)
 		body = body[:at+placed.region.Len()]
-		if _, err := placed.region.ReadAt(body[at:], 0); err != nil {
-			return nil, err
+		if n, err := placed.region.ReadAt(body[at:], 0); n < len(body)-at {
+			return nil, shortRegion(err)
 		}
 	}
 	return append(body, r.buf.b[from:r.used]...), nil

@@ -93,6 +93,9 @@ func TestResponseKeepsTheOrder(t *testing.T) {
 		if resp.Len() != len(want) {
 			rt.Fatalf("length %d, want %d", resp.Len(), len(want))
 		}
+		if body, err := resp.Body(); err != nil || !bytes.Equal(body, want) {
+			rt.Fatalf("body of %d bytes, %v, want %d", len(body), err, len(want))
+		}
 		a, err := readAnswer(bytes.NewReader(written(t, pool, resp)))
 		if err != nil || a.body != string(want) {
 			rt.Fatalf("%d bytes, %v, want %d", len(a.body), err, len(want))
