@@ -147,8 +147,7 @@ func (s *Segment) release(o *openFile) {
 		p.open--
 		last = o
 	}
-	p.park(s)
-	v := p.trim()
+	v := p.park(s)
 	p.mu.Unlock()
 	last.close()
 	v.close()
@@ -170,8 +169,7 @@ func (s *Segment) flushed(changes uint64) {
 	if s.file.changes == changes {
 		s.file.unflushed = false
 	}
-	p.park(s)
-	v := p.trim()
+	v := p.park(s)
 	p.mu.Unlock()
 	v.close()
 }

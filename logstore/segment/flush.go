@@ -90,7 +90,7 @@ func (s *Segment) entries(kind indexKind) *entries {
 // meanwhile; if any were taken away, the file is written again next time.
 func (s *Segment) writeIndex(kind indexKind) error {
 	s.mu.RLock()
-	noted, generation := *s.entries(kind), s.generation
+	noted, generation := *s.entries(kind), s.indexGeneration
 	s.mu.RUnlock()
 	if !noted.pending() {
 		return nil
@@ -101,7 +101,7 @@ func (s *Segment) writeIndex(kind indexKind) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unsynced[kind] = true
-	if s.generation == generation {
+	if s.indexGeneration == generation {
 		e := s.entries(kind)
 		e.written, e.shrunk = len(noted.raw), false
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/klamm-mq/klamm/protocol/batch"
 )
 
-// TestGolden replays the transcripts in testdata. The commands:
+// TestGolden replays the transcripts in testdata/transcripts. The commands:
 //
 //	new base= [interval=] [max-index=]
 //	append base= n= size= ts=      one batch; several may follow, one per line of input
@@ -31,7 +31,7 @@ import (
 //
 // Those that change something print the state after them.
 func TestGolden(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		fs := errfs.Wrap(vfs.NewMem())
 		g := &golden{t: t, fs: fs, o: testOptions(fs)}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

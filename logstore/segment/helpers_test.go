@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"testing"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/wire"
 )
+
+// tester is what helpers need of a *testing.T, *testing.B or *rapid.T.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+}
 
 const testDir = "/d/t-0"
 
@@ -27,7 +32,7 @@ func testOptions(fs vfs.FS) *Options {
 	}
 }
 
-func mustCreate(t testing.TB, o *Options, base int64) *Segment {
+func mustCreate(t tester, o *Options, base int64) *Segment {
 	t.Helper()
 	if err := o.FS.MkdirAll(testDir, 0o755); err != nil {
 		t.Fatal(err)
@@ -39,7 +44,7 @@ func mustCreate(t testing.TB, o *Options, base int64) *Segment {
 	return s
 }
 
-func mustOpen(t testing.TB, o *Options, base int64) *Segment {
+func mustOpen(t tester, o *Options, base int64) *Segment {
 	t.Helper()
 	s, err := Open(testDir, base, testNow, o)
 	if err != nil {
@@ -61,7 +66,7 @@ func testBatch(base int64, n, size int, ts int64) batch.View {
 	return batch.New(batch.BuilderOptions{BaseOffset: base, LeaderEpoch: 3}, records...)
 }
 
-func mustAppend(t testing.TB, s *Segment, batches ...batch.View) {
+func mustAppend(t tester, s *Segment, batches ...batch.View) {
 	t.Helper()
 	if err := s.Append(testNow, bytes.Join(views(batches), nil)); err != nil {
 		t.Fatal(err)
@@ -77,7 +82,7 @@ func views(batches []batch.View) [][]byte {
 }
 
 // mustRead returns what a read of everything from offset on gives.
-func mustRead(t testing.TB, s *Segment, offset int64) []byte {
+func mustRead(t tester, s *Segment, offset int64) []byte {
 	t.Helper()
 	r, err := s.Read(ReadParams{Offset: offset, MaxPos: s.Size(), MaxBytes: 1 << 30})
 	if err != nil {
@@ -86,7 +91,7 @@ func mustRead(t testing.TB, s *Segment, offset int64) []byte {
 	return drain(t, r.Region)
 }
 
-func drain(t testing.TB, r wire.Region) []byte {
+func drain(t tester, r wire.Region) []byte {
 	t.Helper()
 	if r == nil {
 		return nil

@@ -111,15 +111,6 @@ func (x *offsetIndex) after(pos int64) int {
 	return sort.Search(x.len(), func(i int) bool { _, p := x.entry(i); return p >= pos })
 }
 
-// lastPos is the position in the last entry, 0 if there is none.
-func (x *offsetIndex) lastPos() int64 {
-	if x.len() == 0 {
-		return 0
-	}
-	_, pos := x.entry(x.len() - 1)
-	return pos
-}
-
 // cutInvalid drops the first entry that cannot be right, and all behind it: offsets and
 // positions rise, and a batch fits behind each position. Kafka's preallocated zeros at
 // the end go this way, too.

@@ -58,7 +58,7 @@ func (s *Segment) rebuildIndexes(f *openFile) error {
 	defer s.loadMu.Unlock()
 	s.mu.Lock()
 	s.content.loaded, s.content.known = false, false // lets nobody add to what goes away
-	s.generation++                                   // nor write it
+	s.indexGeneration++                              // nor say that it is written
 	s.mu.Unlock()
 	return s.loadFrom(f, func(c *content, f *openFile, size int64) (bool, error) {
 		c.offsets, c.times = offsetIndex{entries{shrunk: true}}, timeIndex{entries{shrunk: true}}
@@ -189,6 +189,9 @@ func (s *Segment) startAtLastEntry(c *content) (indexed int64) {
 }
 
 func isCorrupt(err error) bool {
+	if err == nil {
+		return false // without allocating c
+	}
 	var c *CorruptionError
 	return errors.As(err, &c)
 }

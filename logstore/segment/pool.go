@@ -18,7 +18,7 @@ type PoolOptions struct {
 	// bytes or a region in flight stays open beyond it. 0 = 1024.
 	MaxOpenFiles int
 	// MaxIndexBytes bounds the indexes in memory; those with entries that are not in
-	// their files stay beyond it. 0 = 64 MiB.
+	// their files stay beyond it, and so does the one used last. 0 = 64 MiB.
 	MaxIndexBytes int64
 	// Registerer gets the pool's metrics; nil = none.
 	Registerer prometheus.Registerer
@@ -89,18 +89,21 @@ func (p *FilePool) IndexBytes() int64 {
 	return p.indexBytes
 }
 
-// park notes that a segment is not in use, as the one used last. Called with mu held,
-// as everything below except where it says otherwise.
-func (p *FilePool) park(s *Segment) {
-	if s.file.inUse() {
-		return
-	}
-	if s.file.open != nil {
+// park notes that a segment is not in use, if so, and makes room. Its index is not
+// itself taken, however little room there is: somebody who loads an index and then locks
+// it would else never see it. Called with mu held, as everything below except where it
+// says otherwise.
+func (p *FilePool) park(s *Segment) victims {
+	p.unpark(s)
+	idle := !s.file.inUse()
+	if idle && s.file.open != nil {
 		p.idleFiles.push(&s.file.fileNode, s)
 	}
-	if s.file.indexBytes > 0 {
+	v := p.trim()
+	if idle && s.file.indexBytes > 0 {
 		p.idleIndex.push(&s.file.indexNode, s)
 	}
+	return v
 }
 
 // unpark notes that a segment is in use.
@@ -147,8 +150,7 @@ func (v victims) close() {
 func (p *FilePool) countIndex(s *Segment, bytes int64) {
 	p.mu.Lock()
 	p.setIndexBytes(s, bytes)
-	p.park(s)
-	v := p.trim()
+	v := p.park(s)
 	p.mu.Unlock()
 	v.close()
 }

@@ -71,6 +71,7 @@ func (s *Segment) resetForRecovery() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation++
+	s.indexGeneration++
 	s.content = emptyContent(s.base)
 }
 

@@ -40,12 +40,14 @@ type Segment struct {
 	// failed write left, if tail is set.
 	size int64
 	tail bool
-	// generation counts what takes bytes away, so that readers who were overtaken know.
-	generation uint32
-	content    content
-	txns       txnIndex
-	unsynced   [numKinds]bool // index files written since their last sync
-	cold       coldBytes
+	// generation counts what takes bytes away, so that readers who were overtaken know;
+	// indexGeneration counts what takes index entries away.
+	generation, indexGeneration uint32
+
+	content  content
+	txns     txnIndex
+	unsynced [numKinds]bool // index files written since their last sync
+	cold     coldBytes
 }
 
 // Create makes the files of a new segment. The error wraps fs.ErrExist if there is a

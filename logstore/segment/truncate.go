@@ -59,6 +59,7 @@ func (s *Segment) endBefore(now time.Time, from BatchPos, rest content) (removed
 	defer s.mu.Unlock()
 	removed = s.size - from.Pos
 	s.generation++
+	s.indexGeneration++
 	s.size, s.tail = from.Pos, true
 	s.content = rest
 	s.txns.cutFrom(from.BaseOffset)
