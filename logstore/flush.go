@@ -1,7 +1,9 @@
 package logstore
 
 import (
+	"cmp"
 	"errors"
+	"os"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
 	"github.com/klamm-mq/klamm/logstore/segment"
@@ -23,8 +25,9 @@ type FlushRound struct {
 	d     *Dir
 	parts []flushPart
 	files []vfs.File
-	dirs  []*Log // whose directories have new files
-	root  bool   // new partition directories
+	metas []vfs.File // of files, partition.metadata of new logs, to be closed
+	dirs  []*Log     // whose directories have new files
+	root  bool       // new partition directories
 	err   error
 }
 
@@ -98,7 +101,12 @@ func (r *FlushRound) add(l *Log) {
 		r.dirs = append(r.dirs, l)
 		l.dirUnsynced = false
 	}
+	newLog := l.metaUnsynced
+	l.metaUnsynced = false
 	l.mu.Unlock()
+	if newLog {
+		r.addMetadata(l)
+	}
 
 	for i := len(segs) - 1; i >= 0; i-- {
 		f, err := segs[i].BeginFlush()
@@ -113,6 +121,16 @@ func (r *FlushRound) add(l *Log) {
 			break
 		}
 	}
+}
+
+// addMetadata takes in the file that says which topic a new log belongs to.
+func (r *FlushRound) addMetadata(l *Log) {
+	f, err := l.openPartitionMetadata(os.O_RDWR)
+	if err != nil {
+		r.err = cmp.Or(r.err, err)
+		return
+	}
+	r.files, r.metas = append(r.files, f), append(r.metas, f)
 }
 
 // newPart reuses the memory of an earlier round.
@@ -137,8 +155,8 @@ func (r *FlushRound) Sync() error {
 		return err
 	}
 	for _, l := range r.dirs {
-		if err := r.d.o.FS.SyncDir(l.path); err != nil && !l.isClosed() {
-			return err // a closed one was renamed on its way to deletion
+		if err := l.syncPartitionDir(); err != nil {
+			return err
 		}
 	}
 	if r.root {
@@ -167,6 +185,9 @@ func (r *FlushRound) Finish(err error) []FlushedLog {
 			flushed = append(flushed, FlushedLog{Log: p.log, Flushed: offset.Flushed(end)})
 			d.noteMoved(p.log)
 		}
+	}
+	for _, f := range r.metas {
+		_ = f.Close() // synced or lost
 	}
 	d.metrics.round(len(r.parts), err)
 	r.reset()
@@ -208,6 +229,8 @@ func (r *FlushRound) reset() {
 		r.parts[i] = flushPart{segs: r.parts[i].segs[:0]}
 	}
 	clear(r.files)
+	clear(r.metas)
 	clear(r.dirs)
-	r.parts, r.files, r.dirs, r.root, r.err = r.parts[:0], r.files[:0], r.dirs[:0], false, nil
+	r.parts, r.files, r.metas, r.dirs = r.parts[:0], r.files[:0], r.metas[:0], r.dirs[:0]
+	r.root, r.err = false, nil
 }

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
 	"github.com/klamm-mq/klamm/logstore/epoch"
 	"github.com/klamm-mq/klamm/logstore/segment"
-	"golang.org/x/sync/errgroup"
+	"github.com/klamm-mq/klamm/logstore/vfs"
 )
 
 // retiredDir is a directory named -delete whose files go when its time has come.
@@ -33,7 +34,7 @@ func (d *Dir) CreateLog(now time.Time, id ID, c Config) (*Log, error) {
 		return nil, l.ioError("create log", err)
 	}
 	l.epochs = epoch.New(d.o.FS, l.path)
-	l.loaded, l.tailKnown, l.dirUnsynced = true, true, true
+	l.loaded, l.tailKnown, l.dirUnsynced, l.metaUnsynced = true, true, true, true
 	l.noteTransactions()
 	d.mu.Lock()
 	d.rootUnsynced = true
@@ -77,8 +78,7 @@ func (d *Dir) createFiles(l *Log, now time.Time) (err error) {
 			_ = d.o.FS.RemoveAll(l.path) // what remains is set aside at the next start
 		}
 	}()
-	file := l.file(checkpoint.PartitionMetadataFile)
-	if err := checkpoint.WritePartitionMetadata(d.o.FS, file, l.id.TopicID); err != nil {
+	if err := l.writePartitionMetadata(); err != nil {
 		return err
 	}
 	seg, err := segment.Create(l.path, 0, now, l.segOptions)
@@ -87,6 +87,21 @@ func (d *Dir) createFiles(l *Log, now time.Time) (err error) {
 	}
 	l.segs = []*segment.Segment{seg}
 	return nil
+}
+
+// writePartitionMetadata leaves the sync to the first round. A file that a power cut
+// tears before that belongs to a log of which nothing was promised.
+func (l *Log) writePartitionMetadata() error {
+	f, err := l.openPartitionMetadata(os.O_CREATE | os.O_TRUNC | os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(checkpoint.EncodePartitionMetadata(l.id.TopicID), 0)
+	return errors.Join(err, f.Close())
+}
+
+func (l *Log) openPartitionMetadata(flag int) (vfs.File, error) {
+	return l.dir.o.FS.OpenFile(l.file(checkpoint.PartitionMetadataFile), flag, 0o644)
 }
 
 // forgetStale removes marks that an earlier log of this name may have left.
@@ -229,10 +244,6 @@ func (d *Dir) Abandon() {
 	d.release()
 }
 
-// closeThreads is how many logs Close works on at once: each waits for a few syncs,
-// which file systems do together.
-const closeThreads = 16
-
 // Close ends the use of the directory. Committer and keeper have been stopped. It
 // flushes everything, moves all recovery points to the log ends, writes the checkpoints
 // and, if all of that succeeded for all partitions, the marker of a clean stop.
@@ -249,12 +260,7 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 		}
 	}
 	d.Flush()
-	var g errgroup.Group
-	g.SetLimit(closeThreads)
-	for _, l := range logs {
-		g.Go(func() error { return l.finish(now) })
-	}
-	err := errors.Join(g.Wait(), d.checkpointPromises(), d.checkpointLogStarts(), d.Err())
+	err := errors.Join(d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.Err())
 	if err != nil {
 		return fmt.Errorf("close log directory %s: %w", d.o.Path, err)
 	}
@@ -265,6 +271,45 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 	file := d.file(checkpoint.CleanShutdownFile)
 	if err := checkpoint.WriteCleanShutdown(d.o.FS, file, brokerEpoch); err != nil {
 		return fmt.Errorf("close log directory %s: %w", d.o.Path, err)
+	}
+	return nil
+}
+
+// finish moves the recovery points to the log ends and closes the segments.
+func (d *Dir) finish(now time.Time, logs []*Log) error {
+	var behind []*Log
+	for _, l := range logs {
+		l.settleRecoveryPoint()
+		if l.usable() == nil && (!l.settled() || l.epochs.Dirty()) {
+			behind = append(behind, l)
+		}
+	}
+	if err := d.captureRecoveryPoints(now, behind); err != nil {
+		return err
+	}
+	for _, l := range behind {
+		if !l.settleRecoveryPoint() {
+			return fmt.Errorf("%s is flushed up to %d only, of %d", l.id, l.Flushed(), l.LogEnd())
+		}
+	}
+	for _, l := range logs {
+		if err := l.closeSegments(); err != nil {
+			return fmt.Errorf("close %s: %w", l.id, err)
+		}
+	}
+	return nil
+}
+
+func (l *Log) closeSegments() error {
+	if l.usable() != nil {
+		return nil
+	}
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	for _, s := range l.segments() {
+		if err := s.Close(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -285,28 +330,4 @@ func (l *Log) needsDirSync() bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.dirUnsynced
-}
-
-// finish moves the recovery point to the end and closes the segments.
-func (l *Log) finish(now time.Time) error {
-	if l.usable() != nil {
-		return nil
-	}
-	l.settleRecoveryPoint()
-	if !l.settled() || l.epochs.Dirty() {
-		if err := l.captureRecoveryPoint(now); err != nil {
-			return err
-		}
-		if !l.settleRecoveryPoint() {
-			return fmt.Errorf("close %s: %d is not flushed, only %d is", l.id, l.LogEnd(), l.Flushed())
-		}
-	}
-	l.writer.Lock()
-	defer l.writer.Unlock()
-	for _, s := range l.segments() {
-		if err := s.Close(); err != nil {
-			return fmt.Errorf("close %s: %w", l.id, err)
-		}
-	}
-	return nil
 }

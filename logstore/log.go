@@ -63,7 +63,8 @@ type Log struct {
 	failure  error
 	// dirUnsynced says that files were created or removed since the directory was
 	// synced; metaUnsynced that partition.metadata was written and not synced.
-	dirUnsynced bool
+	dirUnsynced  bool
+	metaUnsynced bool
 
 	// queued is set while the log is in the directory's list of wanted flushes, moved
 	// while it is in its list of logs whose promises may be behind.

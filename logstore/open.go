@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -287,15 +288,25 @@ func (d *Dir) register(l *Log) bool {
 // the persisted offset are among them, since what an earlier process cut off them may
 // be on the disk still; a sync of a clean file costs next to nothing.
 func (d *Dir) syncRecovered(opened []*opening) error {
-	var files []vfs.File
+	var files, metas []vfs.File
 	var flushes []*segment.Flush
 	finish := func(err error) error {
 		for _, f := range flushes {
 			f.Finish(err)
 		}
+		for _, f := range metas {
+			_ = f.Close() // synced or lost
+		}
 		return err
 	}
 	for _, o := range opened {
+		if o.metaInDoubt {
+			f, err := o.l.openPartitionMetadata(os.O_RDWR)
+			if err != nil {
+				return finish(err)
+			}
+			metas, files = append(metas, f), append(files, f)
+		}
 		for _, s := range o.segs {
 			f, err := s.BeginFlush()
 			if err != nil {

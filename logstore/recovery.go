@@ -46,12 +46,13 @@ type opening struct {
 	unknown   error
 	clean     bool
 
-	segs       []*segment.Segment
-	snapshots  []int64
-	hasTxns    bool // transactional or control batches were scanned
-	lastEpoch  int32
-	dirInDoubt bool // its newest files may be younger than its last sync
-	beyond     bool // something above persisted was kept, or something was cut off
+	segs        []*segment.Segment
+	snapshots   []int64
+	hasTxns     bool // transactional or control batches were scanned
+	lastEpoch   int32
+	dirInDoubt  bool // its newest files may be younger than its last sync
+	metaInDoubt bool // no round of an earlier process has synced partition.metadata
+	beyond      bool // something above persisted was kept, or something was cut off
 }
 
 // openLog opens a partition's log. A *CorruptionError leaves its files as they are.
@@ -191,6 +192,7 @@ func (o *opening) findEnd() error {
 		return err
 	}
 	l.marks.start = max(start, o.segs[0].BaseOffset())
+	o.metaInDoubt = !o.clean && o.persisted == 0
 	end := o.from
 	if o.clean = o.clean && o.plausibleEnd(end); !o.clean {
 		var err error

@@ -1,10 +1,14 @@
 package logstore
 
 import (
+	"cmp"
+	"os"
 	"time"
 
+	"github.com/klamm-mq/klamm/logstore/epoch"
 	"github.com/klamm-mq/klamm/logstore/producerstate"
 	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/logstore/vfs"
 )
 
 // A recovery point says: everything below me is on the disk, the batches, their index
@@ -13,7 +17,7 @@ import (
 // nor group commits wait for it:
 //
 //	capture   under the log's writer lock: note the end, encode the producers
-//	          without a lock: write and sync snapshot, indexes, epochs
+//	          without a lock: write snapshot, indexes, epochs; one sync for many logs
 //	settle    when a round has reported the noted end flushed: that is the new
 //	          recovery point; the checkpoint is written afterwards
 //
@@ -89,17 +93,18 @@ func (d *Dir) advanceRecoveryPoints(now time.Time, interval time.Duration, maxBy
 		total += l.bytesAbovePoint()
 	}
 	crowded := total > maxPointBytesFactor*maxBytes
+	var due []*Log
 	for _, l := range moved {
 		l.mu.RLock()
-		due := !l.closed && l.failure == nil && l.recovery.isDue(now, interval, maxBytes, crowded)
+		if !l.closed && l.failure == nil && l.recovery.isDue(now, interval, maxBytes, crowded) {
+			due = append(due, l)
+		}
 		l.mu.RUnlock()
-		if !due {
-			continue
-		}
-		if err := l.captureRecoveryPoint(now); err != nil {
-			d.o.Logger.Warn("recovery point does not move", "log", l.path, "err", err)
-			continue
-		}
+	}
+	if err := d.captureRecoveryPoints(now, due); err != nil {
+		d.o.Logger.Warn("recovery points do not move", "dir", d.o.Path, "err", err)
+	}
+	for _, l := range due {
 		if !l.settleRecoveryPoint() {
 			d.wantFlush(l)
 			wake()
@@ -113,64 +118,165 @@ func (l *Log) bytesAbovePoint() int64 {
 	return l.recovery.bytes
 }
 
-// captureRecoveryPoint notes the end and makes everything durable that belongs to a
-// recovery point there, except the batches.
-func (l *Log) captureRecoveryPoint(now time.Time) error {
-	c, err := l.noteRecoveryPoint(now)
+// maxCaptures is how many logs share the sync of a capture; each holds up to five
+// files open.
+const maxCaptures = 100
+
+// captureRecoveryPoints notes the logs' ends and makes everything durable that belongs
+// to recovery points there, except the batches. Logs for which there is no room are
+// left as they are; the first such error is returned, or the disk's.
+func (d *Dir) captureRecoveryPoints(now time.Time, logs []*Log) error {
+	var first error
+	for len(logs) > 0 {
+		n := min(len(logs), maxCaptures)
+		if err := d.captureSome(now, logs[:n]); err != nil && first == nil {
+			first = err
+		}
+		logs = logs[n:]
+	}
+	return first
+}
+
+func (d *Dir) captureSome(now time.Time, logs []*Log) (first error) {
+	var captures []*capture
+	var files []vfs.File
+	for _, l := range logs {
+		c := &capture{log: l}
+		err := c.begin(now)
+		if err != nil {
+			c.finish(err)
+			err = l.ioError("move recovery point of", err)
+			first = cmp.Or(first, err)
+			continue
+		}
+		captures, files = append(captures, c), append(files, c.files...)
+	}
+	err := d.syncer.SyncAll(files)
+	for _, c := range captures {
+		err = cmp.Or(err, c.finish(err))
+	}
+	for _, c := range captures {
+		if err == nil && c.names {
+			err = c.log.syncPartitionDir()
+		}
+	}
 	if err != nil {
+		d.fail(err)
+		return d.Err()
+	}
+	for _, c := range captures {
+		first = cmp.Or(first, c.confirm())
+	}
+	return first
+}
+
+// syncPartitionDir syncs the log's directory, unless that was renamed on its way to
+// deletion.
+func (l *Log) syncPartitionDir() error {
+	if err := l.dir.o.FS.SyncDir(l.path); err != nil && !l.isClosed() {
 		return err
 	}
-	if c.hasSnapshot {
-		if err := c.snapshot.Write(l.dir.o.FS, l.path, true); err != nil {
-			return l.ioError("move recovery point of", err)
-		}
-	}
-	for _, s := range c.segs {
-		if err := s.SyncIndexes(); err != nil {
-			return l.ioError("move recovery point of", err)
-		}
-	}
-	if err := l.epochs.Flush(); err != nil {
-		return l.ioError("move recovery point of", err)
-	}
-	return l.confirmCapture(c)
+	return nil
 }
 
 // capture is a recovery point on its way to the disk.
 type capture struct {
+	log         *Log
 	end         int64
 	truncations int64
-	segs        []*segment.Segment // with entries above the old recovery point
-	snapshot    producerstate.Snapshot
-	hasSnapshot bool
+
+	snapshot producerstate.Snapshot
+	indexes  []*segment.IndexSync
+	epochs   *epoch.PendingFlush
+	files    []vfs.File // to be synced
+	owned    []vfs.File // of these, to be closed
+	names    bool       // the directory has a new name in it
 }
 
-func (l *Log) noteRecoveryPoint(now time.Time) (capture, error) {
+// begin notes the end and writes, without sync, what goes with it.
+func (c *capture) begin(now time.Time) error {
+	segs, hasSnapshot, err := c.note(now)
+	if err != nil {
+		return err
+	}
+	l := c.log
+	if hasSnapshot {
+		if err := c.writeSnapshot(); err != nil {
+			return err
+		}
+	}
+	for _, s := range segs {
+		x, err := s.BeginIndexSync()
+		if err != nil {
+			return err
+		}
+		c.indexes, c.files = append(c.indexes, x), append(c.files, x.Files()...)
+	}
+	if c.epochs, err = l.epochs.BeginFlush(); err != nil {
+		return err
+	}
+	if c.epochs != nil {
+		c.files, c.names = append(c.files, c.epochs.File()), true
+	}
+	return nil
+}
+
+// note returns the segments that may have index entries above the old recovery point.
+func (c *capture) note(now time.Time) (segs []*segment.Segment, hasSnapshot bool, err error) {
+	l := c.log
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	if err := l.ready(now); err != nil {
-		return capture{}, err
+		return nil, false, err
 	}
-	var c capture
 	l.mu.Lock()
 	r := &l.recovery
 	c.end, c.truncations = l.marks.end, l.marks.truncations
-	c.segs = l.segs[max(floor(l.segs, r.point), 0):]
+	segs = l.segs[max(floor(l.segs, r.point), 0):]
 	r.pendingBytes, r.due = 0, false
 	l.mu.Unlock()
-	c.snapshot, c.hasSnapshot = l.producers.EncodeSnapshot()
-	return c, nil
+	c.snapshot, hasSnapshot = l.producers.EncodeSnapshot()
+	return segs, hasSnapshot, nil
 }
 
-// confirmCapture makes the captured end wait for its flush, unless a truncation came
-// between: then the snapshot describes records that are gone.
-func (l *Log) confirmCapture(c capture) error {
+func (c *capture) writeSnapshot() error {
+	name := c.log.file(producerstate.SnapshotName(c.snapshot.Offset))
+	f, err := c.log.dir.o.FS.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	c.files, c.owned, c.names = append(c.files, f), append(c.owned, f), true
+	_, err = f.WriteAt(c.snapshot.Data, 0)
+	return err
+}
+
+// finish reports the sync and closes the files.
+func (c *capture) finish(err error) error {
+	for _, x := range c.indexes {
+		x.Finish(err)
+	}
+	for _, f := range c.owned {
+		_ = f.Close() // synced or lost
+	}
+	if c.epochs == nil {
+		return err
+	}
+	return c.epochs.Finish(err)
+}
+
+// confirm makes the captured end wait for its flush, unless a truncation came between:
+// then the snapshot describes records that are gone.
+func (c *capture) confirm() error {
+	l := c.log
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	if l.isClosed() {
-		return ErrClosed
+		return nil
 	}
-	if c.hasSnapshot {
+	if c.epochs != nil {
+		c.epochs.Settle()
+	}
+	if c.snapshot.Data != nil {
 		l.producers.SnapshotWritten(c.snapshot.Offset)
 	}
 	l.mu.Lock()
@@ -179,7 +285,7 @@ func (l *Log) confirmCapture(c capture) error {
 		l.recovery.pending = c.end
 	}
 	l.mu.Unlock()
-	if same || !c.hasSnapshot {
+	if same || c.snapshot.Data == nil {
 		return nil
 	}
 	if err := l.producers.DeleteSnapshot(c.snapshot.Offset); err != nil {

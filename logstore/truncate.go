@@ -1,8 +1,10 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/segment"
@@ -229,10 +231,7 @@ func (l *Log) TruncateFullyAndStartAt(o int64) error {
 		return err
 	}
 	before := l.truncationCount()
-	if err := l.syncDir(); err != nil {
-		return err
-	}
-	if err := l.dir.o.FS.SyncDir(l.dir.o.Path); err != nil { // the log's own directory may be new
+	if err := l.syncAsNew(); err != nil {
 		return l.ioError("truncate", err)
 	}
 	l.mu.Lock()
@@ -241,6 +240,21 @@ func (l *Log) TruncateFullyAndStartAt(o int64) error {
 		l.marks.flushed = max(l.marks.flushed, o) // the empty log is durable now
 	}
 	return nil
+}
+
+// syncAsNew makes an empty log durable: the log may never have seen a round.
+func (l *Log) syncAsNew() error {
+	f, err := l.openPartitionMetadata(os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := l.dir.o.FS.SyncDir(l.path); err != nil {
+		return err
+	}
+	return l.dir.o.FS.SyncDir(l.dir.o.Path)
 }
 
 func (l *Log) truncationCount() int64 {

@@ -48,10 +48,10 @@ func ReadEpochs(fsys vfs.FS, name string) ([]EpochEntry, error) {
 	return entries, nil
 }
 
-// WriteEpochs replaces a leader-epoch checkpoint, durably.
-func WriteEpochs(fsys vfs.FS, name string, entries []EpochEntry) error {
+// EncodeEpochs is the content of a leader-epoch checkpoint.
+func EncodeEpochs(entries []EpochEntry) []byte {
 	var line []byte
-	data := encode(len(entries), func(yield func([]byte)) {
+	return encode(len(entries), func(yield func([]byte)) {
 		for _, e := range entries {
 			line = strconv.AppendInt(line[:0], int64(e.Epoch), 10)
 			line = append(line, ' ')
@@ -59,5 +59,9 @@ func WriteEpochs(fsys vfs.FS, name string, entries []EpochEntry) error {
 			yield(line)
 		}
 	})
-	return vfs.WriteFileAtomic(fsys, name, data)
+}
+
+// WriteEpochs replaces a leader-epoch checkpoint, durably.
+func WriteEpochs(fsys vfs.FS, name string, entries []EpochEntry) error {
+	return vfs.WriteFileAtomic(fsys, name, EncodeEpochs(entries))
 }

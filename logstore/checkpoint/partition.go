@@ -58,9 +58,14 @@ func (r *lineReader) property(key string, check func(string) (string, error)) (s
 	return value, nil
 }
 
+// EncodePartitionMetadata is the content of a partition.metadata file.
+func EncodePartitionMetadata(id uuid.UUID) []byte {
+	return fmt.Appendf(nil, "version: 0\ntopic_id: %s\n", id)
+}
+
 // WritePartitionMetadata writes the topic id of a partition directory, durably.
 func WritePartitionMetadata(fsys vfs.FS, name string, id uuid.UUID) error {
-	return vfs.WriteFileAtomic(fsys, name, fmt.Appendf(nil, "version: 0\ntopic_id: %s\n", id))
+	return vfs.WriteFileAtomic(fsys, name, EncodePartitionMetadata(id))
 }
 
 // CleanShutdownFile exists between a clean stop and the next start.
