@@ -1,0 +1,249 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/controller"
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/metalog"
+	"github.com/klamm-mq/klamm/cluster/node"
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/configs"
+	"github.com/klamm-mq/klamm/console"
+	"github.com/klamm-mq/klamm/handlers"
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+// Broker is one running broker. All methods are safe for concurrent use.
+type Broker struct {
+	cfg *configs.Broker
+	env Env
+	log *slog.Logger
+
+	directories []*logstore.Dir // of partitions
+	metadataDir *logstore.Dir   // one of directories, or one for the metadata log alone
+	dirsMissing bool
+	listeners   []boundListener
+	admin       net.Listener
+
+	metalog    *metalog.Log
+	published  imagePublisher
+	controller *controller.Controller
+	replicas   *replica.Manager
+	node       *node.Node
+	handlers   *handlers.Handlers
+	server     *wire.Server
+	console    *console.Server
+
+	ready    atomic.Bool
+	progress atomic.Pointer[string] // what a start is busy with
+	tasks    sync.WaitGroup
+	undo     []func(context.Context) error // what Stop does, last first
+
+	failOnce sync.Once
+	failed   chan struct{}
+	failure  error // valid once failed is closed
+
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// boundListener is a client listener with its place in the configuration.
+type boundListener struct {
+	configs.Listener
+	bound net.Listener
+}
+
+// Start starts a broker and returns when it accepts requests. The configuration must
+// have been checked by package configs. ctx bounds the start, not the life.
+func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
+	b := &Broker{cfg: cfg, env: env, log: env.Logger, failed: make(chan struct{})}
+	if err := checkSupported(cfg); err != nil {
+		return nil, err
+	}
+	if err := b.start(ctx); err != nil {
+		b.shutdown(ctx) // what was opened; the start's error is the one that counts
+		return nil, err
+	}
+	b.ready.Store(true)
+	return b, nil
+}
+
+// checkSupported refuses what the configuration may say and this release cannot do.
+func checkSupported(cfg *configs.Broker) error {
+	switch {
+	case !cfg.BrokerRole || !cfg.ControllerRole:
+		return errors.New("process.roles: this release runs broker and controller in one process; want broker,controller")
+	case len(cfg.Quorum.Voters) > 1, len(cfg.Quorum.Voters) == 1 && cfg.Quorum.Voters[0].ID != cfg.NodeID:
+		return errors.New("controller.quorum.voters: this release runs clusters of one node; want no voters, or this node alone")
+	case len(cfg.Quorum.BootstrapServers) > 1:
+		return errors.New("controller.quorum.bootstrap.servers: this release runs clusters of one node; want none, or this node's own address")
+	}
+	return nil
+}
+
+// start does the steps in the order of the package's page. Each step appends to undo.
+func (b *Broker) start(ctx context.Context) error {
+	steps := []struct {
+		doing string
+		run   func(context.Context) error
+	}{
+		{"opening log directories", b.openDirectories},
+		{"opening listeners", b.openListeners},
+		{"opening the metadata log", b.openMetadata},
+		{"starting the controller", b.startController},
+		{"registering the broker", b.startNode},
+		{"accepting requests", b.startServer},
+	}
+	for _, step := range steps {
+		b.progress.Store(&step.doing)
+		if err := b.unlessFailed(ctx, step.run); err != nil {
+			return fmt.Errorf("%s: %w", step.doing, err)
+		}
+	}
+	return nil
+}
+
+// unlessFailed runs a step, and ends it when the broker fails meanwhile.
+func (b *Broker) unlessFailed(ctx context.Context, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-b.failed:
+			cancel(b.failure)
+		case <-stop:
+		}
+	}()
+	err := run(ctx)
+	if err != nil && context.Cause(ctx) != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// onStop registers what ends a part that has been started.
+func (b *Broker) onStop(fn func(context.Context) error) { b.undo = append(b.undo, fn) }
+
+// fail notes why the broker cannot go on. The first reason counts.
+func (b *Broker) fail(err error) {
+	b.failOnce.Do(func() {
+		b.failure = err
+		b.ready.Store(false)
+		close(b.failed)
+	})
+}
+
+// Failed is closed when the broker cannot go on by itself: every log directory or the
+// metadata log has failed. Err tells why; Stop remains to be called.
+func (b *Broker) Failed() <-chan struct{} { return b.failed }
+
+// Err is why Failed is closed, nil before.
+func (b *Broker) Err() error {
+	select {
+	case <-b.failed:
+		return b.failure
+	default:
+		return nil
+	}
+}
+
+// Ready is nil while the broker accepts requests, else what it waits for.
+func (b *Broker) Ready() error {
+	if err := b.Err(); err != nil {
+		return err
+	}
+	if !b.ready.Load() {
+		return errors.New(*b.progress.Load())
+	}
+	return nil
+}
+
+// Addr is the address that a listener is bound to; nil if there is none of that name.
+func (b *Broker) Addr(listener string) net.Addr {
+	i := slices.IndexFunc(b.listeners, func(l boundListener) bool { return l.Name == listener })
+	if i < 0 {
+		return nil
+	}
+	return b.listeners[i].bound.Addr()
+}
+
+// AdminAddr is the address of the admin listener, nil if there is none.
+func (b *Broker) AdminAddr() net.Addr {
+	if b.admin == nil {
+		return nil
+	}
+	return b.admin.Addr()
+}
+
+// Listeners lists the client listeners as NAME://address.
+func (b *Broker) Listeners() (list []string) {
+	for _, l := range b.listeners {
+		list = append(list, l.Name+"://"+l.bound.Addr().String())
+	}
+	return list
+}
+
+// Image is the metadata that requests are answered from.
+func (b *Broker) Image() *metadata.Image { return b.published.get() }
+
+// BrokerEpoch is the epoch of the broker's registration.
+func (b *Broker) BrokerEpoch() int64 { return b.node.BrokerEpoch() }
+
+// Stop ends the broker: leaderships are handed over where there is another broker,
+// requests under way are answered, everything is flushed. What is not done when ctx
+// ends is cut short; nothing acknowledged is lost by that.
+func (b *Broker) Stop(ctx context.Context) error {
+	b.stopOnce.Do(func() {
+		b.ready.Store(false)
+		stopping := "stopping"
+		b.progress.Store(&stopping)
+		b.stopErr = b.shutdown(ctx)
+	})
+	return b.stopErr
+}
+
+func (b *Broker) shutdown(ctx context.Context) error {
+	var errs []error
+	for i := len(b.undo) - 1; i >= 0; i-- {
+		if err := b.undo[i](ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	b.undo = nil
+	b.tasks.Wait()
+	return errors.Join(errs...)
+}
+
+// shutdownGrace bounds parts of a stop that have no deadline of their own.
+const shutdownGrace = time.Second
+
+// imagePublisher is the last publisher: requests see what it was given.
+type imagePublisher struct {
+	image atomic.Pointer[metadata.Image]
+}
+
+func (*imagePublisher) Name() string { return "handlers' image" }
+
+// OnMetadataUpdate is metalog.Publisher.
+func (p *imagePublisher) OnMetadataUpdate(_ *metadata.Delta, next *metadata.Image) {
+	p.image.Store(next)
+}
+
+func (p *imagePublisher) get() *metadata.Image {
+	if image := p.image.Load(); image != nil {
+		return image
+	}
+	return metadata.Empty()
+}

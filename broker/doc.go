@@ -1,0 +1,25 @@
+// Package broker builds one broker from its configuration and the world it lives in,
+// and is what programs import that embed one:
+//
+//	b, err := broker.Start(ctx, configs.Default(), broker.DefaultEnv())
+//	defer b.Stop(ctx)
+//	// clients connect to b.Addr("PLAINTEXT")
+//
+// Nothing below this package reads the configuration of a broker as a whole, opens a
+// listener, or asks for the time of day, randomness or a file system other than those
+// in Env, so a test runs the production code on an in-memory network and a disk that
+// loses power.
+//
+// # Order
+//
+// Start opens from the inside to the outside, and Stop closes in the opposite order:
+//
+//	directories   lock, identity, checkpoints
+//	listeners     bound, not accepting: a port that is taken is found out early
+//	metadata log  Raft; its publishers open the partition logs and swap the image
+//	controller    decides while this node leads the metadata log
+//	node          registers, which gives each partition a new leader epoch; heartbeats
+//	wire server   accepts; then the broker is ready
+//
+// A failure on the way undoes what has been done.
+package broker

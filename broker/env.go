@@ -1,0 +1,71 @@
+package broker
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/klamm-mq/klamm/cluster/metalog"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+// Env is the world that a broker lives in. DefaultEnv is the real one; a test replaces
+// what it wants to control. Nothing in it may be shared between brokers except FS,
+// whose directories are locked, and Logger.
+type Env struct {
+	// Listen opens a listener on host:port.
+	Listen func(ctx context.Context, address string, o wire.ListenOptions) (net.Listener, error)
+	// Dial connects to another node's host:port.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	FS vfs.FS
+	// Stores says where Raft keeps its log: Badger, which uses the operating system's
+	// files whatever FS is, or plain files on FS.
+	Stores metalog.Stores
+	// Entropy gives ids that must be unique in the world.
+	Entropy io.Reader
+	// Hostname is what a wildcard listener is registered under.
+	Hostname func() (string, error)
+
+	Logger   *slog.Logger
+	Registry *prometheus.Registry
+	Codecs   *batch.Codecs // pools of compressors
+	Buffers  *wire.Buffers // pools of requests and answers
+}
+
+// DefaultEnv is the machine that the process runs on, with a logger that says nothing.
+func DefaultEnv() Env {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	var dialer net.Dialer
+	return Env{
+		Listen:   wire.Listen,
+		Dial:     dialer.DialContext,
+		FS:       vfs.OS(),
+		Stores:   metalog.BadgerStores,
+		Entropy:  crand.Reader,
+		Hostname: hostname,
+		Logger:   slog.New(slog.DiscardHandler),
+		Registry: registry,
+		Codecs:   batch.NewCodecs(batch.CodecsOptions{Registerer: registry}),
+		Buffers:  wire.NewBuffers(0),
+	}
+}
+
+// newRand makes a generator that is seeded from the environment's entropy.
+func (e *Env) newRand() (*rand.Rand, error) {
+	var seed [16]byte
+	if _, err := io.ReadFull(e.Entropy, seed[:]); err != nil {
+		return nil, err
+	}
+	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:]))), nil
+}

@@ -1,0 +1,198 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/controller"
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/metalog"
+	"github.com/klamm-mq/klamm/cluster/node"
+	"github.com/klamm-mq/klamm/configs"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// controllerLog is the metadata log as the controller sees it.
+type controllerLog struct{ *metalog.Log }
+
+// Start is controller.Log.
+func (l controllerLog) Start(ctx context.Context, term metalog.Term, records []metadata.Record) (controller.Proposal, error) {
+	return l.Log.Start(ctx, term, records)
+}
+
+func (b *Broker) startController(context.Context) error {
+	rng, err := b.env.newRand()
+	if err != nil {
+		return err
+	}
+	b.controller = controller.New(controller.Options{
+		NodeID: b.cfg.NodeID, Log: controllerLog{b.metalog}, Topics: topicConfigs{b.cfg},
+		DefaultPartitions:        b.cfg.NewTopics.Partitions,
+		DefaultReplicationFactor: b.cfg.NewTopics.ReplicationFactor,
+		DeleteTopicsDisabled:     !b.cfg.NewTopics.DeleteEnabled,
+		InterBrokerListener:      b.cfg.InterBrokerListener,
+		SessionTimeout:           b.cfg.SessionTimeout,
+		LeaderBalanceInterval:    b.cfg.Replication.ImbalanceCheckInterval,
+		LeaderBalanceDisabled:    !b.cfg.Replication.LeaderRebalance,
+		UncleanElectionPeriod:    b.cfg.Replication.UncleanElectionInterval,
+		Probe:                    b.refuses,
+		Rand:                     rng, IDs: b.env.Entropy, Logger: b.log, Registerer: b.env.Registry,
+	})
+	b.tasks.Go(func() { b.controller.Run(context.Background()) })
+	b.onStop(func(context.Context) error {
+		b.controller.Close()
+		return nil
+	})
+	return nil
+}
+
+// refuses tells whether nobody listens at an address any more.
+func (b *Broker) refuses(ctx context.Context, at metadata.Endpoint) bool {
+	conn, err := b.env.Dial(ctx, "tcp", net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port))))
+	if err != nil {
+		return isRefused(err)
+	}
+	_ = conn.Close()
+	return false
+}
+
+// startNode makes this broker a member: registered, its partitions open, in service.
+func (b *Broker) startNode(ctx context.Context) error {
+	var incarnation uuid.UUID
+	if _, err := io.ReadFull(b.env.Entropy, incarnation[:]); err != nil {
+		return fmt.Errorf("draw an incarnation id: %w", err)
+	}
+	listeners, err := b.registeredListeners()
+	if err != nil {
+		return err
+	}
+	options := node.Options{
+		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Incarnation: incarnation,
+		LogDirs: b.directoryIDs(), Listeners: listeners, Features: supportedFeatures(),
+		PreviousBrokerEpoch: b.previousEpoch(),
+		Channel:             b.controller, Metadata: b.metalog,
+		HeartbeatInterval: b.cfg.HeartbeatInterval, RequestTimeout: b.cfg.SessionTimeout,
+		Logger: b.log, Registerer: b.env.Registry,
+	}
+	if b.cfg.Rack != "" {
+		options.Rack = &b.cfg.Rack
+	}
+	if options.ClusterID, err = b.awaitClusterID(ctx); err != nil {
+		return err
+	}
+	b.node = node.New(options)
+	b.onStop(func(context.Context) error {
+		b.node.Close()
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.RegistrationTimeout)
+	defer cancel()
+	if err := b.node.Start(ctx); err != nil {
+		return err
+	}
+	return b.node.Unfence(ctx)
+}
+
+// awaitClusterID waits for the first image, which names the cluster, and notes its id in
+// every directory.
+func (b *Broker) awaitClusterID(ctx context.Context) (string, error) {
+	if err := b.metalog.WaitPublished(ctx, metadata.Position{Index: 1}); err != nil {
+		return "", err
+	}
+	id := b.published.get().ClusterID()
+	for _, d := range append(slices.Clone(b.directories), b.metadataDir) {
+		if err := d.SetClusterID(id); err != nil {
+			return "", err
+		}
+	}
+	return id, nil
+}
+
+func supportedFeatures() []metadata.Feature {
+	return []metadata.Feature{{Name: metadata.FeatureMetadata, Min: metadata.MinMetadataLevel, Max: metadata.MaxMetadataLevel}}
+}
+
+func (b *Broker) directoryIDs() (ids []uuid.UUID) {
+	for _, d := range b.directories {
+		ids = append(ids, d.DirectoryID())
+	}
+	return ids
+}
+
+// previousEpoch proves a clean stop only if every directory had one.
+func (b *Broker) previousEpoch() int64 {
+	if b.dirsMissing {
+		return -1
+	}
+	previous := int64(-1)
+	for i, d := range b.directories {
+		epoch, clean := d.PreviousBrokerEpoch()
+		if !clean || i > 0 && epoch != previous {
+			return -1
+		}
+		previous = epoch
+	}
+	return previous
+}
+
+// registeredListeners is what other brokers and, beside another broker, clients are told.
+func (b *Broker) registeredListeners() ([]metadata.Endpoint, error) {
+	var list []metadata.Endpoint
+	for _, l := range b.listeners {
+		endpoint, err := b.endpoint(l)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, endpoint)
+	}
+	return list, nil
+}
+
+// endpoint is the advertised address, else the listener's host, else the machine's name.
+func (b *Broker) endpoint(l boundListener) (at metadata.Endpoint, err error) {
+	at = metadata.Endpoint{Name: l.Name, Host: l.Host, Port: int32(l.Port)}
+	if advertised, ok := b.advertised(l.Name); ok {
+		at.Host, at.Port = advertised.Host, int32(advertised.Port)
+		return at, nil
+	}
+	if _, port, err := net.SplitHostPort(l.bound.Addr().String()); err == nil && l.Port == 0 {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return at, fmt.Errorf("listener %s: port %q: %w", l.Name, port, err)
+		}
+		at.Port = int32(n)
+	}
+	if !l.Wildcard() {
+		return at, nil
+	}
+	at.Unadvertised = true
+	at.Host, err = b.env.Hostname()
+	return at, err
+}
+
+func (b *Broker) advertised(listener string) (configs.Listener, bool) {
+	i := slices.IndexFunc(b.cfg.Advertised, func(l configs.Listener) bool { return l.Name == listener })
+	if i < 0 {
+		return configs.Listener{}, false
+	}
+	return b.cfg.Advertised[i], true
+}
+
+// controlledShutdown hands leaderships over, if there is anybody to take them.
+func (b *Broker) controlledShutdown(ctx context.Context) error {
+	if !b.cfg.ControlledShutdown || b.node == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
+	defer cancel()
+	start := time.Now()
+	if err := b.node.ControlledShutdown(ctx); err != nil {
+		b.log.Warn("controlled shutdown was cut short", "after", time.Since(start).Round(time.Millisecond), "err", err)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/klamm-mq/klamm/cluster/fetchsession"
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/configs"
+	"github.com/klamm-mq/klamm/console"
+	"github.com/klamm-mq/klamm/handlers"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+// openListeners binds every client listener and the admin listener. Listeners of the
+// controller alone are not opened: in a cluster of one nobody else talks to it.
+func (b *Broker) openListeners(ctx context.Context) error {
+	b.onStop(func(context.Context) error {
+		for _, l := range b.listeners {
+			_ = l.bound.Close() // the server has closed what it served
+		}
+		return nil
+	})
+	for _, l := range b.cfg.BrokerListeners() {
+		bound, err := b.env.Listen(ctx, l.Address(), socketOptions(&b.cfg.Network))
+		if err != nil {
+			return fmt.Errorf("listeners: %s: %w", l, err)
+		}
+		b.listeners = append(b.listeners, boundListener{l, bound})
+	}
+	if b.cfg.AdminListener == "" {
+		return nil
+	}
+	admin, err := b.env.Listen(ctx, b.cfg.AdminListener, wire.ListenOptions{})
+	if err != nil {
+		return fmt.Errorf("admin.listener: %s: %w", b.cfg.AdminListener, err)
+	}
+	b.admin = admin
+	b.console = console.Start(admin, console.Options{Metrics: b.env.Registry, Ready: b.Ready, Logger: b.log})
+	b.onStop(func(ctx context.Context) error { return b.console.Shutdown(ctx) })
+	return nil
+}
+
+// startServer answers requests from here on.
+func (b *Broker) startServer(context.Context) error {
+	rng, err := b.env.newRand()
+	if err != nil {
+		return err
+	}
+	sessions, err := b.env.newRand()
+	if err != nil {
+		return err
+	}
+	b.handlers = handlers.New(handlers.Options{
+		NodeID: b.cfg.NodeID, Image: b.published.get, Replicas: b.replicas, Node: b.node,
+		Sessions:   fetchsession.NewCache(fetchsession.Options{Slots: slots(b.cfg), Rand: sessions, Registerer: b.env.Registry}),
+		Features:   supportedFeatures(),
+		Advertised: func(listener string) bool { _, ok := b.advertised(listener); return ok },
+		Config:     b.handlersConfig(),
+		Logger:     b.log, Rand: rng,
+	})
+	b.onStop(func(context.Context) error {
+		b.handlers.Close()
+		return nil
+	})
+	b.server = wire.NewServer(wire.Options{
+		Handler: b.handlers, Limits: limits(&b.cfg.Network), Logger: b.log, Buffers: b.env.Buffers,
+		Registerer: b.env.Registry, Overlaps: handlers.Overlaps,
+	})
+	b.onStop(b.stopServer)
+	for _, l := range b.listeners {
+		b.tasks.Go(func() { b.serve(l) })
+	}
+	b.onStop(b.controlledShutdown)
+	return nil
+}
+
+// socketOptions are the socket.* keys, where -1 is the system's choice.
+func socketOptions(n *configs.Network) wire.ListenOptions {
+	return wire.ListenOptions{
+		Backlog:            int(n.ListenBacklog),
+		SendBufferBytes:    int(max(n.SendBufferBytes, 0)),
+		ReceiveBufferBytes: int(max(n.ReceiveBufferBytes, 0)),
+	}
+}
+
+func (b *Broker) serve(l boundListener) {
+	info := wire.ListenerInfo{Name: l.Name, InterBroker: l.Name == b.cfg.InterBrokerListener && len(b.listeners) > 1}
+	if err := b.server.Serve(l.bound, info); err != nil && b.ready.Load() {
+		b.fail(fmt.Errorf("listener %s: %w", l.Name, err))
+	}
+}
+
+// stopServer lets requests under way be answered for a moment.
+func (b *Broker) stopServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
+	defer cancel()
+	if err := b.server.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// slots is max.incremental.fetch.session.cache.slots, where 0 means no sessions at all.
+func slots(cfg *configs.Broker) int {
+	if cfg.Network.FetchSessionSlots == 0 {
+		return -1
+	}
+	return int(cfg.Network.FetchSessionSlots)
+}
+
+func (b *Broker) handlersConfig() handlers.Config {
+	c := handlers.Config{
+		AutoCreateTopics: b.cfg.NewTopics.AutoCreate,
+		NumPartitions:    -1, DefaultReplicationFactor: -1,
+		FetchMaxBytes:  int(b.cfg.Network.FetchMaxBytes),
+		RequestTimeout: b.cfg.RequestTimeout,
+		InternalTopics: map[string]handlers.InternalTopic{
+			metadata.GroupMetadataTopic:    internalTopic(&b.cfg.OffsetsTopic),
+			metadata.TransactionStateTopic: internalTopic(&b.cfg.TransactionsTopic),
+			metadata.ShareGroupStateTopic:  internalTopic(&b.cfg.ShareStateTopic),
+		},
+	}
+	return c
+}
+
+// internalTopic is how a client's Metadata request creates a topic of the coordinators.
+// A replication factor that was not given is left to the controller, which knows how
+// many brokers there are.
+func internalTopic(t *configs.InternalTopic) handlers.InternalTopic {
+	made := handlers.InternalTopic{
+		Partitions: t.Partitions, ReplicationFactor: -1,
+		Configs: map[string]string{
+			"cleanup.policy": "compact", "compression.type": "producer",
+			"segment.bytes": fmt.Sprint(t.SegmentBytes),
+		},
+	}
+	if t.ReplicationFactorSet {
+		made.ReplicationFactor = t.ReplicationFactor
+	}
+	return made
+}
+
+// unbounded is a limit of 2147483647, which is Kafka's way to say none.
+func unbounded(limit int32) int {
+	if limit == 1<<31-1 {
+		return 0
+	}
+	return int(limit)
+}
+
+func limits(n *configs.Network) wire.Limits {
+	perIP := unbounded(n.MaxConnectionsPerIP)
+	if n.MaxConnectionsPerIP == 0 {
+		perIP = -1 // none allowed
+	}
+	return wire.Limits{
+		MaxRequestBytes:     n.MaxRequestBytes,
+		QueuedRequestBytes:  n.QueuedMaxRequestBytes,
+		QueuedRequests:      int(n.QueuedMaxRequests),
+		MaxConnections:      unbounded(n.MaxConnections),
+		MaxConnectionsPerIP: perIP,
+		PerIP:               n.MaxConnectionsPerIPOverrides,
+		MaxCreationRate:     float64(unbounded(n.MaxConnectionCreationRate)),
+		MaxIdle:             n.MaxIdle,
+	}
+}
+
+func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

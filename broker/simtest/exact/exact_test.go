@@ -1,0 +1,112 @@
+package exact
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var (
+	seeds = flag.Int("seeds", 150, "number of seeds to run")
+	seed  = flag.Uint64("seed", 0, "run this seed alone and print its trace")
+)
+
+// traceLines is how much of a failing run is printed: its end.
+const traceLines = 200
+
+func report(v *Violation) string {
+	trace := v.Trace
+	if len(trace) > traceLines {
+		trace = append([]string{fmt.Sprintf("… %d events before", len(trace)-traceLines)}, trace[len(trace)-traceLines:]...)
+	}
+	return fmt.Sprintf("%v\nreplay: go test ./broker/simtest/exact -run TestSeeds -seed=%d\n%s", v, v.Seed, strings.Join(trace, "\n"))
+}
+
+// TestSeeds runs an intact broker: no seed may break an invariant.
+func TestSeeds(t *testing.T) {
+	if *seed != 0 {
+		r, v := Run(Options{Seed: *seed})
+		t.Logf("%v\n%s", r, strings.Join(r.Trace, "\n"))
+		if v != nil {
+			t.Error(v)
+		}
+		return
+	}
+	var total Report
+	for s := range uint64(*seeds) {
+		r, v := Run(Options{Seed: s + 1})
+		if v != nil {
+			t.Fatal(report(v))
+		}
+		total.Events += r.Events
+		total.Crashes += r.Crashes
+		total.Acked += r.Acked
+		total.Rounds += r.Rounds
+		total.Truncations += r.Truncations
+	}
+	t.Logf("%d seeds: %v", *seeds, total)
+	if total.Crashes < *seeds/2 || total.Acked < *seeds*5 || total.Truncations < *seeds/10 {
+		t.Errorf("the seeds do not cover much: %v", total)
+	}
+}
+
+// TestSeedReplays plays a seed twice: the same events, to the letter.
+func TestSeedReplays(t *testing.T) {
+	for s := uint64(1); s <= 20; s++ {
+		first, _ := Run(Options{Seed: s})
+		second, _ := Run(Options{Seed: s})
+		if !slices.Equal(first.Trace, second.Trace) {
+			for i := range first.Trace {
+				if i >= len(second.Trace) || first.Trace[i] != second.Trace[i] {
+					t.Fatalf("seed %d, event %d: first\n%s\nthen\n%s", s, i, first.Trace[i], second.Trace[min(i, len(second.Trace)-1)])
+				}
+			}
+			t.Fatalf("seed %d: %d events, then %d", s, len(first.Trace), len(second.Trace))
+		}
+	}
+}
+
+// TestBrokenBrokersAreFound shows that each invariant can fail: a broker broken in one
+// way must be caught, and by the invariant that the break is about.
+func TestBrokenBrokersAreFound(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		how   Break
+		found []string
+	}{
+		{"ack before flush", AckBeforeFlush, []string{"AckedRecordsReadable"}},
+		{"recovered tail counted as flushed", RecoveredTailUnsynced, []string{"AckedRecordsReadable", "HighWatermarkMonotonic", "CleanRecovery"}},
+		{"marks not lowered before truncation", MarksNotLowered, []string{"CleanRecovery"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const enough = 1000
+			for s := range uint64(enough) {
+				if _, v := Run(Options{Seed: s + 1, Break: c.how}); v != nil {
+					t.Logf("found by seed %d: %v", s+1, v)
+					if !slices.Contains(c.found, v.Invariant) {
+						t.Errorf("found as %s, want %v:\n%s", v.Invariant, c.found, report(v))
+					}
+					return
+				}
+			}
+			t.Errorf("not found in %d seeds", enough)
+		})
+	}
+}
+
+// TestRunsBesideEachOther: runs share nothing.
+func TestRunsBesideEachOther(t *testing.T) {
+	var runs sync.WaitGroup
+	for s := range uint64(4) {
+		runs.Go(func() {
+			if _, v := Run(Options{Seed: s + 1}); v != nil {
+				t.Error(report(v))
+			}
+		})
+	}
+	runs.Wait()
+}

@@ -1,0 +1,223 @@
+package exact
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/wire"
+)
+
+// The invariants, by the names of docs/testing.md:
+//
+//	OffsetOrder             log start ≤ LSO ≤ HW ≤ log end, flushed ≤ log end, recovery point ≤ flushed
+//	HighWatermarkMonotonic  the high watermark never falls, not even over a crash
+//	AckedRecordsReadable    what was acknowledged or read once is there, at its offset
+//	SequencesContiguous     an idempotent producer's records are in the log once and in order
+//	NoUnknownFiles          nothing lies in the directory that has no business there
+//	CleanRecovery           a crash is never taken for damage
+//
+// judge is who checks them.
+type judge struct {
+	w     *world
+	parts []*verdicts
+}
+
+// verdicts are what the judge holds against one partition.
+type verdicts struct {
+	promised map[int64]string // value by offset: acknowledged, or seen by a consumer
+	hw       int64
+	epoch    int32
+}
+
+func newJudge(w *world) *judge {
+	j := &judge{w: w}
+	for range w.plan.partitions {
+		j.parts = append(j.parts, &verdicts{promised: make(map[int64]string)})
+	}
+	return j
+}
+
+// nextEpoch is the controller's: it outlives the broker.
+func (j *judge) nextEpoch(partition int32) int32 {
+	j.parts[partition].epoch++
+	return j.parts[partition].epoch
+}
+
+// acked notes what a producer was promised.
+func (j *judge) acked(p *producer, a *attempt) {
+	for i := range a.batch.count {
+		j.promise(p.partition, a.offset+int64(i), p.value(a.batch.base+i), "acknowledged")
+	}
+}
+
+func (j *judge) promise(partition int32, o int64, value, how string) {
+	v := j.parts[partition]
+	if old, ok := v.promised[o]; ok && old != value {
+		j.w.fail("AckedRecordsReadable", "offset %d of partition %d was promised as %s and is now %s as %s", o, partition, old, how, value)
+	}
+	v.promised[o] = value
+}
+
+// always checks what costs little, after every event.
+func (j *judge) always() {
+	if j.w.broker == nil {
+		return
+	}
+	for _, p := range j.w.broker.partitions {
+		start, hw, end := int64(p.log.LogStart()), int64(p.HighWatermark()), int64(p.log.LogEnd())
+		lso := int64(p.log.LastStable(p.HighWatermark()))
+		flushed, recovery := int64(p.log.Flushed()), int64(p.log.RecoveryPoint())
+		if start > lso || lso > hw || hw > end || flushed > end || recovery > max(flushed, start) {
+			j.w.fail("OffsetOrder", "partition %d: start %d, LSO %d, HW %d, end %d; flushed %d, recovery point %d",
+				p.index, start, lso, hw, end, flushed, recovery)
+		}
+		v := j.parts[p.index]
+		if hw < v.hw {
+			j.w.fail("HighWatermarkMonotonic", "partition %d: from %d to %d", p.index, v.hw, hw)
+		}
+		v.hw = hw
+	}
+}
+
+// read lets a consumer read from a position on, and returns the next. What it saw it may
+// rely on.
+func (j *judge) read(p *partition, from int64, maxBytes int) int64 {
+	result, _ := p.ReadRecords(j.w.now, &replica.Reader{ReplicaID: replica.ConsumerReplicaID, AnyReplica: true}, &replica.FetchPartition{
+		FetchOffset: from, CurrentLeaderEpoch: replica.NoEpoch, LastFetchedEpoch: replica.NoEpoch,
+	}, maxBytes, true)
+	if result.Err != nil {
+		if start := int64(p.log.LogStart()); from < start {
+			return start // retention was faster than the consumer
+		}
+		j.w.fail("AckedRecordsReadable", "partition %d at %d: %v", p.index, from, result.Err)
+		return from
+	}
+	if result.Records == nil {
+		return from
+	}
+	return j.see(p, from, j.w.batches(result.Records), result.HighWatermark)
+}
+
+// batches reads a region and releases it. A batch that is cut short at its end is left
+// out.
+func (w *world) batches(r wire.Region) (views []batch.View) {
+	defer r.Release()
+	buf := make([]byte, r.Len())
+	if _, err := r.ReadAt(buf, 0); err != nil && err != io.EOF {
+		w.fail("AckedRecordsReadable", "read %d bytes: %v", len(buf), err)
+		return nil
+	}
+	for {
+		v, rest, err := batch.Next(buf)
+		if err != nil {
+			return views
+		}
+		views, buf = append(views, v), rest
+	}
+}
+
+// see takes batches for what a consumer has seen.
+func (j *judge) see(p *partition, from int64, views []batch.View, hw int64) int64 {
+	next := from
+	for _, v := range views {
+		if v.NextOffset() > hw {
+			j.w.fail("OffsetOrder", "partition %d: a batch up to %d is shown below high watermark %d", p.index, v.LastOffset(), hw)
+		}
+		err := batch.Iterate(v, j.w.codecs, func(r batch.Record) error {
+			if r.Offset < next {
+				return nil // the batch began before the offset asked for
+			}
+			if r.Offset != next {
+				return fmt.Errorf("record %d follows %d", r.Offset, next-1)
+			}
+			j.promise(p.index, r.Offset, string(r.Value), "read")
+			next++
+			return nil
+		})
+		if err != nil {
+			j.w.fail("AckedRecordsReadable", "partition %d: %v", p.index, err)
+			return next
+		}
+	}
+	return next
+}
+
+// everything reads each partition whole, and checks what was promised and the order of
+// each producer's records.
+func (j *judge) everything() {
+	for _, p := range j.w.broker.partitions {
+		if j.w.failed != nil || j.w.crashed {
+			return
+		}
+		start, hw := int64(p.log.LogStart()), int64(p.HighWatermark())
+		for at := start; at < hw; {
+			next := j.read(p, at, 1<<20)
+			if next == at {
+				j.w.fail("AckedRecordsReadable", "partition %d: nothing at %d below high watermark %d", p.index, at, hw)
+				return
+			}
+			at = next
+		}
+		for o, value := range j.parts[p.index].promised {
+			if o >= hw {
+				j.w.fail("AckedRecordsReadable", "partition %d: %s was promised at %d, the high watermark is %d", p.index, value, o, hw)
+				return
+			}
+		}
+		j.sequences(p.index, start, hw)
+	}
+}
+
+// sequences checks that the records of each idempotent producer stand in the log once
+// and in order. What retention took off the front is beyond doubt.
+func (j *judge) sequences(partition int32, start, hw int64) {
+	for _, p := range j.w.producers {
+		if !p.idempotent || p.partition != partition {
+			continue
+		}
+		next := int32(-1)
+		for o := start; o < hw; o++ {
+			var n int32
+			if _, err := fmt.Sscanf(j.parts[partition].promised[o], p.name+"-%d", &n); err != nil {
+				continue
+			}
+			if next >= 0 && n != next || next < 0 && start == 0 && n != 0 {
+				j.w.fail("SequencesContiguous", "partition %d: record %d of %s stands at %d, where %d is due", partition, n, p.name, o, max(next, 0))
+				return
+			}
+			next = n + 1
+		}
+	}
+}
+
+// known is what may lie in a log directory. A -stray is a partition directory whose
+// creation a power cut has torn; a .tmp is a checkpoint that a crash caught while it was
+// written, one of each at most, since the next writing uses it again.
+var known = regexp.MustCompile(`^((\.lock|meta\.properties|\.kafka_cleanshutdown` +
+	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset)-checkpoint)(\.tmp)?` +
+	`|t-\d+(\.[0-9a-f]{32}-stray)?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
+
+// files looks at every name in the directory.
+func (j *judge) files() {
+	j.list("")
+}
+
+func (j *judge) list(below string) {
+	entries, err := j.w.fs.ReadDir(dataDir + "/" + below)
+	if err != nil {
+		j.w.fail("NoUnknownFiles", "%v", err)
+		return
+	}
+	for _, e := range entries {
+		name := below + e.Name()
+		if !known.MatchString(name) {
+			j.w.fail("NoUnknownFiles", "%s", name)
+		}
+		if e.IsDir() {
+			j.list(name + "/")
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package exact
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// producer sends batches to one partition, several at a time and in order, and again
+// until they are acknowledged.
+type producer struct {
+	w          *world
+	name       string
+	number     int
+	partition  int32
+	acks       int16
+	idempotent bool
+	inFlight   int // limit
+
+	next    int32 // number of the next record, and its sequence
+	unacked []*produced
+
+	// The connection: answers arrive in the order of the requests.
+	sent      []*attempt // not yet on their way back
+	lastHears time.Time
+}
+
+// produced is one batch of a producer.
+type produced struct {
+	base, count int32 // numbers of its records
+	sent        bool  // an attempt is under way
+}
+
+// attempt is one sending of a batch.
+type attempt struct {
+	producer *producer
+	batch    *produced
+	offset   int64 // of its first record, once appended
+	awaited  replica.Awaited
+
+	done bool
+	err  error
+}
+
+func newProducer(w *world, number int) *producer {
+	r := w.rand
+	p := &producer{
+		w: w, number: number, name: fmt.Sprintf("p%d", number), partition: r.Int32N(w.plan.partitions),
+		idempotent: r.IntN(3) > 0, acks: replica.AcksAll, inFlight: 1 + r.IntN(5),
+	}
+	if !p.idempotent {
+		p.acks = []int16{replica.AcksAll, replica.AcksOne, replica.AcksNone}[r.IntN(3)]
+	}
+	return p
+}
+
+// produce sends a new batch if the window has room, and comes back.
+func (p *producer) produce() {
+	if p.w.calm {
+		return
+	}
+	if len(p.unacked) < p.inFlight {
+		b := &produced{base: p.next, count: 1 + p.w.rand.Int32N(3)}
+		p.next += b.count
+		p.unacked = append(p.unacked, b)
+		p.send()
+	}
+	p.w.after(p.w.delay(), p.name+" produces", p.produce)
+}
+
+// send sends what is not under way, oldest first. A batch behind one that has to be sent
+// again waits for it: order is what an idempotent producer guards.
+func (p *producer) send() {
+	if p.w.broker == nil {
+		p.w.after(p.w.plan.maxDelay*3, p.name+" finds nobody", p.send)
+		return
+	}
+	for _, b := range p.unacked {
+		if !b.sent {
+			p.attempt(b)
+		}
+		if !b.sent {
+			return
+		}
+	}
+}
+
+// again sends everything that is unacknowledged, in a while.
+func (p *producer) again() {
+	for _, b := range p.unacked {
+		b.sent = false
+	}
+	p.w.after(p.w.plan.maxDelay*3, p.name+" retries", p.send)
+}
+
+func (p *producer) attempt(b *produced) {
+	br := p.w.broker
+	part := br.partitions[p.partition]
+	result, awaited, e := part.AppendAsLeader(p.w.now, replica.LeaderAppend{
+		Records: p.encode(b), Acks: p.acks, RequestVersion: 9,
+	})
+	if p.w.crashed {
+		return
+	}
+	a := &attempt{producer: p, batch: b, offset: result.BaseOffset, awaited: awaited}
+	b.sent = true
+	if result.Err != nil {
+		p.refused(b, result.Err)
+		return
+	}
+	p.w.tracef("%s records %d..%d at offset %d", p.name, b.base, b.base+b.count-1, a.offset)
+	p.sent = append(p.sent, a)
+	if awaited.Pending() && p.w.opts.Break != AckBeforeFlush {
+		part.waiting = append(part.waiting, a)
+	} else {
+		a.finish(nil)
+	}
+	br.carryOut(part, e)
+	br.answer(part) // a duplicate may have nothing left to wait for
+}
+
+// refused handles an error of the append itself. Two are lawful: the loss of leadership;
+// and a gap in the sequence for a batch that overtook the news that the one before it was
+// truncated. The oldest unacknowledged batch has none before it.
+func (p *producer) refused(b *produced, err error) {
+	overtook := errors.Is(err, kafkaerr.OutOfOrderSequenceNumber) && b != p.unacked[0]
+	if !overtook && !errors.Is(err, kafkaerr.NotLeaderOrFollower) {
+		p.w.fail("SequencesContiguous", "%s (%d unacknowledged) is refused: %v", p.name, len(p.unacked), err)
+		return
+	}
+	p.again()
+}
+
+// finish is the broker's part of an answer: it leaves behind those to earlier requests.
+func (a *attempt) finish(err error) {
+	a.done, a.err = true, err
+	p := a.producer
+	for len(p.sent) > 0 && p.sent[0].done {
+		first := p.sent[0]
+		p.sent = p.sent[1:]
+		at := p.w.now.Add(p.w.delay())
+		if at.Before(p.lastHears) {
+			at = p.lastHears
+		}
+		p.lastHears = at
+		p.w.inLife(at.Sub(p.w.now), p.name+" hears", func() { first.answered(first.err) })
+	}
+}
+
+// disconnected is the end of the broker: no answer will come.
+func (p *producer) disconnected() {
+	p.sent = nil
+	p.again()
+}
+
+// answered is the answer to an attempt. One that failed after the append may be in the
+// log nevertheless: it is sent again with everything behind it.
+func (a *attempt) answered(err error) {
+	p := a.producer
+	i := slices.Index(p.unacked, a.batch)
+	if i < 0 {
+		return // a retry was faster
+	}
+	if err != nil {
+		if !errors.Is(err, kafkaerr.NotLeaderOrFollower) {
+			p.w.fail("AckedRecordsReadable", "%s gets an error that no fault explains: %v", p.name, err)
+		}
+		p.again()
+		return
+	}
+	p.w.report.Acked++
+	p.unacked = slices.Delete(p.unacked, i, i+1)
+	if p.acks != replica.AcksNone {
+		p.w.judge.acked(p, a)
+	}
+	p.send()
+}
+
+func (p *producer) encode(b *produced) []byte {
+	o := batch.BuilderOptions{}
+	if p.idempotent {
+		o.Producer = &batch.Producer{ID: int64(1000 + p.number), BaseSequence: b.base}
+	}
+	builder := batch.NewBuilder(o)
+	for i := range b.count {
+		builder.Append(batch.NewRecord{TimestampMs: p.w.now.UnixMilli(), Value: []byte(p.value(b.base + i))})
+	}
+	v, err := builder.Build(p.w.codecs)
+	if err != nil {
+		p.w.fail("Harness", "build a batch: %v", err)
+	}
+	return v
+}
+
+// value of a record is unique in the run.
+func (p *producer) value(n int32) string { return fmt.Sprintf("%s-%d", p.name, n) }
+
+// consumer reads one partition from its start on.
+type consumer struct {
+	w         *world
+	partition int32
+	position  int64
+}
+
+// consume reads some records and comes back.
+func (c *consumer) consume() {
+	if b := c.w.broker; b != nil {
+		c.position = c.w.judge.read(b.partitions[c.partition], c.position, 1+c.w.rand.IntN(500))
+	}
+	if !c.w.calm {
+		c.w.after(c.w.delay()*2, "consume", c.consume)
+	}
+}

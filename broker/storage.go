@@ -1,0 +1,206 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/metalog"
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/configs"
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// metadataLogName is the directory of the metadata log within its log directory. It does
+// not look like a partition's.
+const metadataLogName = "klamm-metadata"
+
+// openDirectories opens the log directories and that of the metadata log. One that
+// fails is left out if another one works, as after a failure at run time; one that
+// belongs to somebody else, or is in use, ends the start.
+func (b *Broker) openDirectories(context.Context) error {
+	pool := segment.NewFilePool(segment.PoolOptions{})
+	b.onStop(b.releaseDirectories)
+	var errs []error
+	for _, path := range b.cfg.LogDirs {
+		dir, err := b.openDirectory(path, pool)
+		var foreign *logstore.ForeignDirError
+		switch {
+		case err == nil:
+			b.directories = append(b.directories, dir)
+		case errors.As(err, &foreign), errors.Is(err, vfs.ErrLocked):
+			return err
+		default:
+			b.log.Error("log directory is offline", "dir", path, "err", err)
+			errs = append(errs, err)
+		}
+	}
+	if len(b.directories) == 0 {
+		return errors.Join(errs...)
+	}
+	b.dirsMissing = len(errs) > 0
+	return b.openMetadataDirectory(pool)
+}
+
+func (b *Broker) openMetadataDirectory(pool *segment.FilePool) error {
+	i := slices.IndexFunc(b.directories, func(d *logstore.Dir) bool { return d.Path() == b.cfg.MetadataLogDir })
+	if i >= 0 {
+		b.metadataDir = b.directories[i]
+		return nil
+	}
+	if slices.Contains(b.cfg.LogDirs, b.cfg.MetadataLogDir) {
+		return fmt.Errorf("log directory %s, which holds the metadata log, is offline", b.cfg.MetadataLogDir)
+	}
+	dir, err := b.openDirectory(b.cfg.MetadataLogDir, pool)
+	b.metadataDir = dir
+	return err
+}
+
+func (b *Broker) openDirectory(path string, pool *segment.FilePool) (*logstore.Dir, error) {
+	return logstore.OpenDir(logstore.DirOptions{
+		FS: b.env.FS, Path: path, NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID,
+		Rand: b.env.Entropy, Logger: b.log, Codecs: b.env.Codecs, Pool: pool,
+		ProducerIDExpiration: b.cfg.ProducerIDExpiration,
+		OnOffline:            func(d *logstore.Dir, err error) { b.directoryFailed(d, err) },
+		OnLogFailed:          func(l *logstore.Log, err error) { b.logFailed(l, err) },
+		Registerer:           b.env.Registry,
+	})
+}
+
+// releaseDirectories gives up what replica.Manager has not closed: all of them if the
+// start did not come so far.
+func (b *Broker) releaseDirectories(context.Context) error {
+	for _, d := range b.directories {
+		d.Abandon()
+	}
+	if b.metadataDir != nil {
+		b.metadataDir.Abandon()
+	}
+	return nil
+}
+
+func (b *Broker) directoryFailed(d *logstore.Dir, err error) {
+	b.log.Error("log directory is offline", "dir", d.Path(), "err", err)
+	if d == b.metadataDir {
+		b.fail(fmt.Errorf("log directory %s, which holds the metadata log, failed: %w", d.Path(), err))
+	}
+	if b.replicas != nil {
+		b.replicas.DirectoryFailed(d, err)
+	}
+	if b.node != nil {
+		b.node.ReportOfflineDir(d.DirectoryID())
+	}
+}
+
+func (b *Broker) logFailed(l *logstore.Log, err error) {
+	b.log.Error("replica is offline", "topic", l.ID().Topic, "partition", l.ID().Partition, "err", err)
+	if b.replicas != nil {
+		b.replicas.LogFailed(l, err)
+	}
+	if b.node != nil {
+		b.node.ReportFailedReplica(l.ID().TopicID, l.ID().Partition)
+	}
+}
+
+// openMetadata opens the metadata log. Its publishers are the replicas and, last, the
+// image that requests see.
+func (b *Broker) openMetadata(context.Context) error {
+	clusterID, err := b.knownClusterID()
+	if err != nil {
+		return err
+	}
+	first, err := b.bootstrapRecords(clusterID)
+	if err != nil {
+		return err
+	}
+	b.replicas = b.newReplicas()
+	b.onStop(func(context.Context) error { return b.replicas.Close(b.lastEpoch()) })
+	b.metalog, err = metalog.Open(metalog.Options{
+		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
+		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores,
+		BootstrapSelf: true, Bootstrap: first,
+		Publishers: []metalog.Publisher{b.replicas, &b.published},
+		Fatal:      b.fail, Logger: b.log, Registerer: b.env.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	b.onStop(func(context.Context) error { return b.metalog.Close() })
+	return nil
+}
+
+// lastEpoch is the broker epoch for the clean shutdown marker.
+func (b *Broker) lastEpoch() int64 {
+	if b.node == nil {
+		return -1
+	}
+	return b.node.BrokerEpoch()
+}
+
+// knownClusterID is the id that the directories or the configuration name, "" if this is
+// a new node. logstore has compared each with the configuration already.
+func (b *Broker) knownClusterID() (string, error) {
+	known := b.cfg.ClusterID
+	for _, d := range append(slices.Clone(b.directories), b.metadataDir) {
+		switch id := d.ClusterID(); {
+		case id == "":
+		case known == "":
+			known = id
+		case known != id:
+			return "", fmt.Errorf("log directories belong to different clusters: %s says %s, another one %s", d.Path(), id, known)
+		}
+	}
+	return known, nil
+}
+
+func (b *Broker) bootstrapRecords(clusterID string) ([]metadata.Record, error) {
+	if clusterID == "" {
+		id, err := uuid.New(b.env.Entropy)
+		if err != nil {
+			return nil, err
+		}
+		clusterID = id.String()
+	}
+	durability := metadata.DurabilityFsync
+	if b.cfg.Durability == configs.Replicated {
+		durability = metadata.DurabilityReplicated
+	}
+	return []metadata.Record{metadata.BootstrapRecord{
+		ClusterID: clusterID, Durability: durability, ForOne: true,
+		Features: []metadata.FeatureLevel{{Name: metadata.FeatureMetadata, Level: metadata.MaxMetadataLevel}},
+	}}, nil
+}
+
+func (b *Broker) newReplicas() *replica.Manager {
+	logs := b.cfg.Logs
+	keeper := logstore.KeeperOptions{
+		LogStartInterval:      logs.LogStartCheckpointInterval,
+		HighWatermarkInterval: logs.HighWatermarkInterval,
+		RetentionInterval:     logs.RetentionCheckInterval,
+		RecoveryPointInterval: logs.RecoveryPointInterval,
+	}
+	return replica.NewManager(replica.Options{
+		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: b.dirsMissing,
+		TopicConfig:     topicConfigs{b.cfg}.replica,
+		ReplicaLagMax:   b.cfg.Replication.LagTimeMax,
+		RecoveryThreads: int(logs.RecoveryThreads),
+		Progress:        b.recoveryProgress,
+		Keeper:          keeper,
+		OnAllDirsOffline: func(err error) {
+			b.fail(fmt.Errorf("all log directories are offline: %w", err))
+		},
+		Logger: b.log, Registerer: b.env.Registry,
+	})
+}
+
+// recoveryProgress tells /ready how far opening logs has come.
+func (b *Broker) recoveryProgress(done, total int) {
+	doing := fmt.Sprintf("opening logs, %d of %d", done, total)
+	b.progress.Store(&doing)
+}

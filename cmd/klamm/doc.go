@@ -1,0 +1,6 @@
+// Command klamm is the broker and its command line in one binary.
+//
+// `klamm start` runs a broker. `klamm topic`, `produce` and `consume` are clients of any
+// Kafka-compatible cluster. Each command is a file; main only maps errors to exit codes:
+// 0 done, 1 failed while running, 2 the command line or the configuration is wrong.
+package main

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// progress redraws one line on a terminal about four times a second; elsewhere it is silent.
+type progress struct {
+	out     io.Writer
+	verb    string
+	start   time.Time
+	last    time.Time
+	live    bool
+	records int64
+	bytes   int64
+}
+
+func newProgress(out io.Writer, verb string, quiet bool) *progress {
+	f, isFile := out.(*os.File)
+	now := time.Now()
+	return &progress{
+		out: out, verb: verb, start: now, last: now,
+		live: !quiet && isFile && term.IsTerminal(int(f.Fd())),
+	}
+}
+
+// add counts one record and redraws when the last drawing is old.
+func (p *progress) add(size int) {
+	p.records++
+	p.bytes += int64(size)
+	if !p.live || p.records%64 != 0 {
+		return
+	}
+	if now := time.Now(); now.Sub(p.last) >= 250*time.Millisecond {
+		p.last = now
+		fmt.Fprintf(p.out, "\r\x1b[K%s", p.line(now))
+	}
+}
+
+// done leaves the last line standing.
+func (p *progress) done() {
+	if p.live {
+		fmt.Fprintf(p.out, "\r\x1b[K%s\n", p.line(time.Now()))
+	}
+}
+
+func (p *progress) line(now time.Time) string {
+	seconds := max(now.Sub(p.start).Seconds(), 1e-3)
+	return fmt.Sprintf("%s %d records, %.1f MB, %.0f records/s, %.1f MB/s",
+		p.verb, p.records, float64(p.bytes)/1e6, float64(p.records)/seconds, float64(p.bytes)/1e6/seconds)
+}
