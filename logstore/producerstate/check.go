@@ -40,8 +40,8 @@ type CheckParams struct {
 // dup is true if exactly this batch was appended before: nothing is to be written, and
 // the answer is the original's offsets and timestamp. The kinds of error are
 // OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
-// TransactionCoordinatorFenced and, for a control batch that is no end marker,
-// CorruptMessage.
+// TransactionCoordinatorFenced and, for a control batch that cannot be read,
+// InvalidRecord.
 func (m *Manager) Check(v batch.View, p CheckParams) (original BatchMeta, dup bool, err error) {
 	if !v.HasProducerID() || p.Origin == OriginReplication {
 		return BatchMeta{}, false, nil
@@ -105,15 +105,15 @@ func nextSequence(last int32) int32 {
 
 // checkMarker applies the rules of ProducerAppendInfo.appendEndTxnMarker.
 func checkMarker(known *Producer, v batch.View, p CheckParams) error {
-	marker, ok, err := parseMarker(v)
+	marker, ok, err := markerOf(v)
 	if err != nil || !ok || known == nil {
 		return err
 	}
 	if err := checkMarkerEpoch(known, v, p.TransactionVersion); err != nil {
 		return err
 	}
-	if known.CoordinatorEpoch > marker.coordinatorEpoch {
-		return refuse(kafkaerr.TransactionCoordinatorFenced, v, "coordinator epoch %d, already seen %d", marker.coordinatorEpoch, known.CoordinatorEpoch)
+	if known.CoordinatorEpoch > marker.CoordinatorEpoch {
+		return refuse(kafkaerr.TransactionCoordinatorFenced, v, "coordinator epoch %d, already seen %d", marker.CoordinatorEpoch, known.CoordinatorEpoch)
 	}
 	return nil
 }

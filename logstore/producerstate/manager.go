@@ -96,7 +96,7 @@ func (m *Manager) SetEndOffset(o int64) { m.endOffset = o }
 // and epochs are not looked at: that was Check's task, or the leader's. If the batch is
 // the marker that ends a transaction, the transaction is returned; it holds the last
 // stable offset back until OnHighWatermark passes the marker. The error is of kind
-// CorruptMessage, for a control batch that cannot be read; then nothing has changed.
+// InvalidRecord, for a control batch that cannot be read; then nothing has changed.
 func (m *Manager) Update(v batch.View) (done CompletedTxn, ended bool, err error) {
 	if v.HasProducerID() {
 		if v.IsControl() {
@@ -127,18 +127,18 @@ func (m *Manager) updateData(v batch.View) {
 }
 
 func (m *Manager) updateMarker(v batch.View) (done CompletedTxn, ended bool, err error) {
-	mark, ok, err := parseMarker(v)
+	mark, ok, err := markerOf(v)
 	if err != nil || !ok {
 		return CompletedTxn{}, false, err
 	}
 	p := m.ensure(v.ProducerID())
 	p.setEpoch(v.ProducerEpoch())
-	p.CoordinatorEpoch = mark.coordinatorEpoch
-	p.LastTimestampMs = mark.timestampMs
+	p.CoordinatorEpoch = mark.CoordinatorEpoch
+	p.LastTimestampMs = v.MaxTimestamp()
 	if p.TxnFirstOffset == None {
 		return CompletedTxn{}, false, nil // an empty transaction moves nothing
 	}
-	done = CompletedTxn{ProducerID: p.ID, FirstOffset: p.TxnFirstOffset, LastOffset: v.BaseOffset(), Aborted: mark.aborted}
+	done = CompletedTxn{ProducerID: p.ID, FirstOffset: p.TxnFirstOffset, LastOffset: v.BaseOffset(), Aborted: mark.Type == batch.ControlAbort}
 	p.TxnFirstOffset = None
 	m.complete(done)
 	done.LastStableOffset = done.LastOffset + 1

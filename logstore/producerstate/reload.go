@@ -136,6 +136,11 @@ func (m *Manager) DeleteSnapshotsBefore(offset int64) error {
 	return m.deleteSnapshots(func(o int64) bool { return o < offset })
 }
 
+// DeleteSnapshotsAbove deletes the snapshot files above an offset.
+func (m *Manager) DeleteSnapshotsAbove(offset int64) error {
+	return m.deleteSnapshots(func(o int64) bool { return o > offset })
+}
+
 // DeleteSnapshot deletes the snapshot file at an offset, if there is one: its segment
 // is deleted.
 func (m *Manager) DeleteSnapshot(offset int64) error {

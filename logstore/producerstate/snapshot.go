@@ -116,8 +116,12 @@ func (m *Manager) encode() []byte {
 	}
 	entries := (len(buf) - snapshotHeaderSize) / snapshotEntrySize
 	binary.BigEndian.PutUint32(buf[snapshotCountPos:], uint32(entries))
-	binary.BigEndian.PutUint32(buf[snapshotCRCPos:], crc32.Checksum(buf[snapshotCountPos:], castagnoli))
+	putCRC(buf)
 	return buf
+}
+
+func putCRC(buf []byte) {
+	binary.BigEndian.PutUint32(buf[snapshotCRCPos:], crc32.Checksum(buf[snapshotCountPos:], castagnoli))
 }
 
 // appendProducer writes an entry for each remembered batch, the newest last.
