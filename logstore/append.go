@@ -1,13 +1,7 @@
 package logstore
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
-	"io/fs"
-	"math"
 	"time"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
@@ -71,6 +65,9 @@ func (l *Log) AppendAsLeader(p AppendParams) (AppendInfo, error) {
 		return AppendInfo{}, err
 	}
 	v := val.Batch
+	if last := l.lastEpoch(); p.LeaderEpoch < last {
+		return AppendInfo{}, fmt.Errorf("append to %s in leader epoch %d after one of epoch %d: %w", l.id, p.LeaderEpoch, last, kafkaerr.FencedLeaderEpoch)
+	}
 	v.SetBaseOffset(l.end())
 	v.SetLeaderEpoch(p.LeaderEpoch)
 	original, dup, err := l.producers.Check(v, producerstate.CheckParams{Origin: p.Origin.forProducers()})
@@ -123,102 +120,6 @@ func duplicateInfo(b producerstate.BatchMeta) AppendInfo {
 	return AppendInfo{
 		FirstOffset: b.FirstOffset(), LastOffset: b.LastOffset, LogAppendTimeMs: b.TimestampMs,
 		MaxTimestampMs: b.TimestampMs, RecordCount: b.OffsetDelta + 1, Duplicate: true,
-	}
-}
-
-// AppendAsFollower appends what a leader has sent, as it is: whole batches whose CRC is
-// right and whose offsets continue the log; gaps are lawful, since the leader may have
-// compacted. Batches of a later epoch than leaderEpoch, and what follows them, are left
-// out: their sender has lost its leadership (KAFKA-18723). A batch cut short at the end
-// is ignored.
-//
-// The error is ErrUnexpectedOffset, of kind CorruptMessage, or the storage's as for
-// AppendAsLeader. Batches before the one at fault may have been appended.
-func (l *Log) AppendAsFollower(now time.Time, records []byte, leaderEpoch int32) (AppendInfo, error) {
-	info := AppendInfo{FirstOffset: -1, LastOffset: -1, LogAppendTimeMs: -1, MaxTimestampMs: -1}
-	if err := l.appendable(now); err != nil {
-		return info, err
-	}
-	c := l.config.Load()
-	l.writer.Lock()
-	defer l.writer.Unlock()
-	if err := l.ready(now); err != nil {
-		return info, err
-	}
-	next := l.end()
-	for len(records) > 0 {
-		r, rest, err := nextRun(records, next, leaderEpoch, int(c.SegmentBytes))
-		if err != nil {
-			return info, fmt.Errorf("append to %s: %w", l.id, err)
-		}
-		if len(r.bytes) == 0 {
-			break
-		}
-		rolled, err := l.append(now, c, r)
-		if err != nil {
-			return info, err
-		}
-		info.add(r, rolled)
-		records, next = rest, r.last+1
-	}
-	if info.AppendedBytes > 0 {
-		info.FlushWanted = l.appended(now, c, info.Rolled)
-	}
-	return info, nil
-}
-
-func (i *AppendInfo) add(r run, rolled bool) {
-	if i.FirstOffset < 0 {
-		i.FirstOffset = r.first
-	}
-	i.LastOffset = r.last
-	i.MaxTimestampMs = max(i.MaxTimestampMs, r.maxTimestampMs)
-	i.RecordCount += r.records
-	i.AppendedBytes += len(r.bytes)
-	i.Rolled = i.Rolled || rolled
-}
-
-// run is a row of whole batches that go into one segment with one write.
-type run struct {
-	bytes          []byte
-	first, last    int64
-	maxTimestampMs int64
-	records        int32
-}
-
-// nextRun takes batches off the front of records: as many as have good checksums,
-// continue at next, belong to an epoch not above leaderEpoch and do not fill a segment.
-func nextRun(records []byte, next int64, leaderEpoch int32, segmentBytes int) (r run, rest []byte, err error) {
-	rest = records
-	r = run{first: -1, maxTimestampMs: -1}
-	for {
-		v, after, err := batch.Next(rest)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return r, nil, nil
-		}
-		if err == nil {
-			err = v.Check()
-		}
-		switch {
-		case err != nil:
-			return r, rest, err
-		case v.LeaderEpoch() > leaderEpoch:
-			return r, nil, nil
-		case v.BaseOffset() < next || v.LastOffset() < v.BaseOffset():
-			return r, rest, fmt.Errorf("batch %d..%d, but the log ends at %d: %w",
-				v.BaseOffset(), v.LastOffset(), next, ErrUnexpectedOffset)
-		case len(r.bytes) > 0 && len(r.bytes)+len(v) > segmentBytes,
-			len(r.bytes) > 0 && v.LastOffset()-r.first > math.MaxInt32:
-			return r, rest, nil
-		}
-		if r.first < 0 {
-			r.first = v.BaseOffset()
-		}
-		r.last, next = v.LastOffset(), v.NextOffset()
-		r.maxTimestampMs = max(r.maxTimestampMs, v.MaxTimestamp())
-		r.records += v.RecordCount()
-		r.bytes = records[:len(r.bytes)+len(v)]
-		rest = after
 	}
 }
 
@@ -326,115 +227,6 @@ func (l *Log) appended(now time.Time, c *Config, rolled bool) (flushWanted bool)
 	return true
 }
 
-// maybeRoll begins a new segment if the run does not fit the active one (Kafka's
-// LogSegment.shouldRoll).
-func (l *Log) maybeRoll(now time.Time, c *Config, r run) (bool, error) {
-	seg := l.active()
-	roll, err := seg.ShouldRoll(segment.RollParams{
-		Now:            now,
-		SegmentBytes:   int64(c.SegmentBytes),
-		SegmentMs:      c.SegmentMs - l.jitterMs(c, seg.BaseOffset()),
-		AppendBytes:    int64(len(r.bytes)),
-		LastOffset:     r.last,
-		MaxTimestampMs: r.maxTimestampMs,
-	})
-	if err != nil {
-		return false, l.ioError("append to", err)
-	}
-	if !roll || seg.Size() == 0 && r.last-seg.BaseOffset() <= math.MaxInt32 {
-		return false, nil
-	}
-	base := l.end()
-	if r.last-base > math.MaxInt32 {
-		base = r.first
-	}
-	return true, l.roll(now, base)
-}
-
-// jitterMs is the segment's share of segment.jitter.ms, so that segments that began
-// together do not roll together. Kafka draws it; here it follows from the partition and
-// the base offset, so that a restart does not change it.
-func (l *Log) jitterMs(c *Config, base int64) int64 {
-	bound := min(c.SegmentJitterMs, c.SegmentMs)
-	if bound <= 0 {
-		return 0
-	}
-	h := fnv.New64a()
-	h.Write(l.id.TopicID[:])
-	var b [12]byte
-	binary.BigEndian.PutUint32(b[:], uint32(l.id.Partition))
-	binary.BigEndian.PutUint64(b[4:], uint64(base))
-	h.Write(b[:])
-	return int64(h.Sum64() % uint64(bound))
-}
-
-// Roll begins a new segment at the log end, unless the active one is empty.
-func (l *Log) Roll(now time.Time) error {
-	if err := l.usable(); err != nil {
-		return err
-	}
-	l.writer.Lock()
-	defer l.writer.Unlock()
-	if err := l.ready(now); err != nil {
-		return err
-	}
-	if l.active().Size() == 0 {
-		return nil
-	}
-	if err := l.roll(now, l.end()); err != nil {
-		return err
-	}
-	l.appended(now, l.config.Load(), true)
-	return nil
-}
-
-// roll begins a segment at base and gives the old one up for writing. Segments follow
-// each other without a gap (base is the log end even where the next batch begins above
-// it), so that recovery can tell a segment that a power cut has taken from a gap that
-// compaction made; the exception is a gap that one segment cannot express.
-func (l *Log) roll(now time.Time, base int64) error {
-	old := l.active()
-	invariant.Check(base > old.BaseOffset(), "roll %s to %d, active segment begins at %d", l.path, base, old.BaseOffset())
-	seg, err := l.createSegment(base, now)
-	if err != nil {
-		return l.ioError("roll", err)
-	}
-	if err := old.Seal(); err != nil && !isNoSpace(err) {
-		return l.ioError("roll", err)
-	}
-	l.mu.Lock()
-	segs := l.segs
-	l.segs = append(segs[:len(segs):len(segs)], seg)
-	l.marks.endPos = 0
-	l.dirUnsynced = true
-	l.recovery.due = true
-	l.mu.Unlock()
-	l.producers.SetEndOffset(base)
-	if _, err := l.producers.TakeSnapshot(false); err != nil && !isNoSpace(err) {
-		return l.ioError("roll", err)
-	}
-	l.dir.o.Logger.Debug("rolled a new segment", "log", l.path, "base", base)
-	return nil
-}
-
-// createSegment makes a new segment's files. Files of that name are left over from a
-// roll that failed or was cut off; nothing in them was ever part of the log.
-func (l *Log) createSegment(base int64, now time.Time) (*segment.Segment, error) {
-	seg, err := segment.Create(l.path, base, now, l.segOptions)
-	if !errors.Is(err, fs.ErrExist) {
-		return seg, err
-	}
-	l.dir.o.Logger.Warn("new segment's file exists already: it is replaced", "log", l.path, "base", base)
-	left, err := segment.Open(l.path, base, now, l.segOptions)
-	if err != nil {
-		return nil, err
-	}
-	if err := left.Delete(); err != nil {
-		return nil, err
-	}
-	return segment.Create(l.path, base, now, l.segOptions)
-}
-
 // ready prepares the log for its first change since it was opened: the active segment
 // must end where the log does, and the producers' state must be in memory. Callers hold
 // writer.
@@ -456,7 +248,7 @@ func (l *Log) checkTail() error {
 	seg, end := l.active(), l.end()
 	next, err := seg.NextOffset()
 	if err != nil {
-		return l.ioError("open", err)
+		return l.readError("append to", err)
 	}
 	if next != end {
 		err := &CorruptionError{File: seg.Path(), Pos: seg.Size(), Offset: min(next, end),

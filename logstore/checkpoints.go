@@ -3,6 +3,7 @@ package logstore
 import (
 	"fmt"
 
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
 )
 
@@ -106,6 +107,9 @@ func (d *Dir) checkpointError(err error) error {
 	if isNoSpace(err) {
 		d.noteNoSpace(err)
 		return fmt.Errorf("%w: %w", ErrDirFull, err)
+	}
+	if isBusy(err) {
+		return fmt.Errorf("%w: %w", kafkaerr.KafkaStorageError, err)
 	}
 	d.fail(err)
 	return fmt.Errorf("%w: %w", ErrDirOffline, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
@@ -18,7 +19,19 @@ type CorruptionError struct {
 }
 
 func (e *CorruptionError) Error() string {
-	return fmt.Sprintf("corruption in %s at byte %d (offset %d): %v", e.File, e.Pos, e.Offset, e.Err)
+	where := e.File
+	if e.Pos >= 0 {
+		where = fmt.Sprintf("%s at byte %d", where, e.Pos)
+	}
+	if e.Offset >= 0 {
+		where = fmt.Sprintf("%s (offset %d)", where, e.Offset)
+	}
+	return fmt.Sprintf("corruption in %s: %v", where, e.Err)
+}
+
+// damaged makes the error of one file the error of its log.
+func damaged(e *segment.CorruptionError) *CorruptionError {
+	return &CorruptionError{File: e.File, Pos: e.Pos, Offset: -1, Err: errors.New(e.Reason)}
 }
 
 // Unwrap gives the cause and the kind that clients see.

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/klamm-mq/klamm/logstore/epoch"
 	"github.com/klamm-mq/klamm/logstore/producerstate"
 	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
@@ -218,27 +220,63 @@ func (l *Log) usable() error {
 	return nil
 }
 
-// ioError sorts an error of the disk: no room is a state that passes, damage makes this
-// log useless, a log that is gone answers so, and anything else is the end of the
-// directory. It returns what the caller reports.
+// ioError sorts the error of a change. No room, or no descriptor left, are states that
+// pass; a log that is gone answers so; damage makes this log useless; anything else is
+// the end of the directory, since nobody knows what is on its disk. It returns what the
+// caller reports.
 func (l *Log) ioError(doing string, err error) error {
-	var corrupt *segment.CorruptionError
 	switch {
-	case errors.As(err, &corrupt):
-		failure := &CorruptionError{File: corrupt.File, Pos: corrupt.Pos, Offset: -1, Err: corrupt}
-		l.fail(failure)
-		return fmt.Errorf("%s %s: %w", doing, l.id, failure)
 	case isNoSpace(err):
 		l.dir.noteNoSpace(err)
 		return fmt.Errorf("%s %s: %w: %w", doing, l.id, ErrDirFull, err)
-	case errors.Is(err, segment.ErrClosed), errors.Is(err, ErrClosed):
-		return fmt.Errorf("%s %s: %w", doing, l.id, ErrClosed)
-	case errors.Is(err, ErrDirOffline):
-		return err
+	case l.isAnswered(err):
+		return l.answered(doing, err)
 	default:
 		l.dir.fail(fmt.Errorf("%s %s: %w", doing, l.path, err))
 		return fmt.Errorf("%s %s: %w: %w", doing, l.id, ErrDirOffline, err)
 	}
+}
+
+// readError sorts the error of a read. A sector that cannot be read is this log's
+// failure and not the directory's: one bad file does not take the others down (decision
+// D24).
+func (l *Log) readError(doing string, err error) error {
+	if l.isAnswered(err) {
+		return l.answered(doing, err)
+	}
+	failure := &CorruptionError{File: l.path, Pos: -1, Offset: -1, Err: err}
+	l.fail(failure)
+	return fmt.Errorf("%s %s: %w", doing, l.id, failure)
+}
+
+// isAnswered: the error means the same whether it met a read or a change.
+func (l *Log) isAnswered(err error) bool {
+	var damage *segment.CorruptionError
+	var failure *CorruptionError
+	return errors.As(err, &damage) || errors.As(err, &failure) || isBusy(err) ||
+		errors.Is(err, segment.ErrClosed) || errors.Is(err, ErrClosed) || errors.Is(err, ErrDirOffline) || errors.Is(err, ErrDirFull)
+}
+
+func (l *Log) answered(doing string, err error) error {
+	var damage *segment.CorruptionError
+	switch {
+	case errors.As(err, &damage):
+		failure := damaged(damage)
+		l.fail(failure)
+		return fmt.Errorf("%s %s: %w", doing, l.id, failure)
+	case isBusy(err):
+		return fmt.Errorf("%s %s: %w: %w", doing, l.id, kafkaerr.KafkaStorageError, err)
+	case errors.Is(err, segment.ErrClosed):
+		return fmt.Errorf("%s %s: %w", doing, l.id, ErrClosed)
+	default:
+		return err
+	}
+}
+
+// isBusy: the process or the machine has run out of descriptors or memory. Nothing was
+// done, and it can be tried again.
+func isBusy(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
 // fail takes the log out of use for the rest of the process's life.

@@ -23,14 +23,14 @@ func (l *Log) OffsetForTimestamp(tsMs int64) (TimestampOffset, bool, error) {
 	for _, s := range b.segs {
 		largest, err := s.MaxTimestamp()
 		if err != nil {
-			return TimestampOffset{}, false, l.readError(err)
+			return TimestampOffset{}, false, l.readError("look up a time in", err)
 		}
 		if largest.TimestampMs < tsMs {
 			continue
 		}
 		t, found, err := s.OffsetForTimestamp(tsMs, b.start)
 		if err != nil {
-			return TimestampOffset{}, false, l.readError(err)
+			return TimestampOffset{}, false, l.readError("look up a time in", err)
 		}
 		if found {
 			return TimestampOffset(t), true, nil
@@ -50,7 +50,7 @@ func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 	for i, s := range b.segs {
 		t, err := s.MaxTimestamp()
 		if err != nil {
-			return TimestampOffset{}, false, l.readError(err)
+			return TimestampOffset{}, false, l.readError("look up a time in", err)
 		}
 		if t.TimestampMs > largest {
 			in, largest = i, t.TimestampMs
@@ -61,7 +61,7 @@ func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 	}
 	t, found, err := b.segs[in].OffsetForTimestamp(largest, b.start)
 	if err != nil {
-		return TimestampOffset{}, false, l.readError(err)
+		return TimestampOffset{}, false, l.readError("look up a time in", err)
 	}
 	return TimestampOffset(t), found, nil
 }

@@ -28,7 +28,7 @@ type OpenLogsParams struct {
 
 // FailedLog is a partition directory that cannot be used.
 type FailedLog struct {
-	ID  ID    // Topic is "" if only the topic id is known
+	ID  ID    // Topic is "" or TopicID zero where it is not known
 	Err error // a *CorruptionError where it is one
 }
 
@@ -158,6 +158,14 @@ func (j *openJob) open(dir partitionName) error {
 		d.o.Logger.Warn("partition directory does not say whose it is", "dir", path, "err", err)
 		return nil
 	}
+	if err != nil && !isBusy(err) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.report.Failed = append(j.report.Failed, FailedLog{
+			ID: ID{Topic: dir.topic, Partition: dir.partition}, Err: unreadable(path, err)})
+		d.o.Logger.Error("partition cannot be opened", "log", path, "err", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -174,7 +182,7 @@ func (j *openJob) open(dir partitionName) error {
 	switch {
 	case errors.As(err, &corrupt):
 	case errors.As(err, &bad):
-		err = &CorruptionError{File: bad.File, Pos: bad.Pos, Offset: -1, Err: bad}
+		err = damaged(bad)
 	default:
 		return err
 	}
@@ -226,8 +234,8 @@ func (j *openJob) findMissing() {
 	for key, flushed := range j.d.marks.flushed {
 		if flushed > 0 && !have[key] {
 			id := ID{TopicID: key.TopicID, Partition: key.Partition}
-			j.fail(failedDir{id: id}, &CorruptionError{File: j.d.o.Path, Pos: -1, Offset: 0,
-				Err: fmt.Errorf("the directory of partition %d of topic %s is missing, which was flushed up to %d", key.Partition, key.TopicID, flushed)})
+			j.fail(failedDir{id: id}, &CorruptionError{File: j.d.o.Path, Pos: -1, Offset: -1,
+				Err: fmt.Errorf("the directory of partition %d of topic %s is missing; it was flushed up to offset %d", key.Partition, key.TopicID, flushed)})
 		}
 	}
 	j.d.marks.prune(names)

@@ -43,7 +43,7 @@ func (l *Log) loadProducersUpTo(now time.Time, start, end int64) error {
 		return nil
 	}
 	if err := l.producers.Load(start, end, now); err != nil {
-		return l.ioError("load producers of", err)
+		return l.readError("load producers of", err)
 	}
 	return l.replayProducers(l.producers.EndOffset(), end)
 }
@@ -60,7 +60,7 @@ func (l *Log) replayProducers(from, end int64) error {
 			return nil
 		})
 		if err != nil {
-			return l.ioError("load producers of", err)
+			return l.readError("load producers of", err)
 		}
 	}
 	l.producers.SetEndOffset(end)

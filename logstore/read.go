@@ -76,7 +76,7 @@ func (l *Log) Read(p ReadParams) (ReadInfo, error) {
 			continue // retention or a truncation took the segment: look again
 		}
 		if err != nil {
-			return ReadInfo{}, l.readError(err)
+			return ReadInfo{}, l.readError("read", err)
 		}
 		return info, nil
 	}
@@ -86,18 +86,6 @@ func (l *Log) Read(p ReadParams) (ReadInfo, error) {
 func (l *Log) sameSegments(b bounds) bool {
 	segs := l.segments()
 	return len(segs) == len(b.segs) && segs[0] == b.segs[0] && segs[len(segs)-1] == b.segs[len(segs)-1]
-}
-
-// readError makes a read error the log's failure, not the directory's: a sector that
-// cannot be read hurts one partition, and the others go on (decision D24).
-func (l *Log) readError(err error) error {
-	var corrupt *segment.CorruptionError
-	if errors.Is(err, segment.ErrClosed) || errors.As(err, &corrupt) {
-		return l.ioError("read", err)
-	}
-	failure := &CorruptionError{File: l.path, Pos: -1, Offset: -1, Err: err}
-	l.fail(failure)
-	return fmt.Errorf("read %s: %w", l.id, failure)
 }
 
 func (l *Log) read(b bounds, p ReadParams) (ReadInfo, error) {
@@ -203,7 +191,7 @@ func (l *Log) AbortedTransactions(from, to int64) ([]AbortedTxn, error) {
 	segs := l.segments()
 	txns, err := aborted(segs[max(floor(segs, from), 0):], from, to)
 	if err != nil {
-		return nil, l.readError(err)
+		return nil, l.readError("read", err)
 	}
 	return txns, nil
 }
@@ -222,7 +210,7 @@ func (l *Log) PositionOf(o int64) (Position, error) {
 	for i := max(floor(b.segs, o), 0); i < len(b.segs) && o < b.end; i++ {
 		at, found, err := b.segs[i].Lookup(o)
 		if err != nil {
-			return Position{}, l.readError(err)
+			return Position{}, l.readError("read", err)
 		}
 		if found {
 			return Position{Offset: o, SegmentBase: b.segs[i].BaseOffset(), Pos: at.Pos}, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
 	"github.com/klamm-mq/klamm/logstore/epoch"
 	"github.com/klamm-mq/klamm/logstore/producerstate"
 	"github.com/klamm-mq/klamm/logstore/segment"
@@ -173,7 +174,7 @@ func (o *opening) loadEpochs() error {
 		return nil
 	}
 	if !isFormatError(err) {
-		return err
+		return unreadable(o.l.file(checkpoint.LeaderEpochFile), err)
 	}
 	o.d.o.Logger.Error("leader epochs cannot be read: all segments are scanned", "log", o.l.path, "err", err)
 	o.l.epochs = epoch.New(o.d.o.FS, o.l.path)
@@ -293,11 +294,29 @@ func (o *opening) scan() (end int64, err error) {
 			return 0, err
 		}
 	}
+	if err := o.forgetSnapshots(end); err != nil {
+		return 0, err
+	}
 	o.beyond = o.beyond || end > o.persisted
 	// The last file may be younger than the last round that synced the directory.
 	last := o.segs[len(o.segs)-1]
 	o.dirInDoubt = o.dirInDoubt || last.BaseOffset() >= o.persisted
 	return end, nil
+}
+
+// forgetSnapshots removes the producer snapshots above the end, durably before anything is
+// appended. If a power cut brought one back later, when other records have taken the
+// offsets of those that it knows, it would pass for the newest state: a retry would then
+// be acknowledged as a duplicate of a record that is not there.
+func (o *opening) forgetSnapshots(end int64) error {
+	known := len(o.l.producers.Snapshots())
+	if err := o.l.producers.DeleteSnapshotsAbove(end); err != nil {
+		return err
+	}
+	if len(o.l.producers.Snapshots()) < known {
+		o.dirInDoubt, o.beyond = true, true
+	}
+	return nil
 }
 
 // lost is the error for a log that is not whole up to persisted.
@@ -307,9 +326,9 @@ func (o *opening) lost(end int64, bad *badSpot) error {
 		return o.damage(last.Path(), last.Size(), end,
 			fmt.Errorf("the log ends at offset %d, but it was flushed up to %d", end, o.persisted))
 	}
-	cause := bad.cause
+	cause := fmt.Errorf("%w; the log was flushed up to offset %d", bad.cause, o.persisted)
 	if end >= o.persisted {
-		cause = fmt.Errorf("%w (it may be a torn tail, but %w)", bad.cause, o.unknown)
+		cause = fmt.Errorf("%w; it may be a torn tail, but %w", bad.cause, o.unknown)
 	}
 	return o.damage(bad.file, bad.pos, end, cause)
 }
@@ -330,7 +349,7 @@ func (o *opening) scanFrom(first int) (end int64, bad *badSpot, err error) {
 		s.MarkUnflushed() // also where nothing was scanned: it may have been cut
 		end = max(r.NextOffset, s.BaseOffset())
 		if r.Damage != nil {
-			return end, &badSpot{seg: i, file: r.Damage.File, pos: r.Damage.Pos, cause: r.Damage}, nil
+			return end, &badSpot{seg: i, file: r.Damage.File, pos: r.Damage.Pos, cause: errors.New(r.Damage.Reason)}, nil
 		}
 	}
 	return end, nil, nil
@@ -338,6 +357,16 @@ func (o *opening) scanFrom(first int) (end int64, bad *badSpot, err error) {
 
 // errStaleEpoch ends a scan at a batch from before a truncation.
 var errStaleEpoch = errors.New("leader epoch falls back")
+
+// unreadable makes the error of a read the damage of one file: the other logs of the
+// directory can be used.
+func unreadable(file string, err error) error {
+	var corrupt *segment.CorruptionError
+	if err == nil || isBusy(err) || errors.As(err, &corrupt) {
+		return err
+	}
+	return &CorruptionError{File: file, Pos: -1, Offset: -1, Err: err}
+}
 
 func (o *opening) scanSegment(s *segment.Segment) (segment.Recovered, error) {
 	var stale struct{ offset, pos int64 }
@@ -352,7 +381,7 @@ func (o *opening) scanSegment(s *segment.Segment) (segment.Recovered, error) {
 		return nil
 	}})
 	if !errors.Is(err, errStaleEpoch) {
-		return r, err
+		return r, unreadable(s.Path(), err)
 	}
 	// The scan has accepted the batch already: scan again, and take it off.
 	why := err
@@ -441,7 +470,7 @@ func (o *opening) rebuildTransactions() error {
 			return s.AppendAbortedTxn(abortedTxn(done))
 		})
 		if err != nil {
-			return l.ioError("open", err)
+			return unreadable(s.Path(), err)
 		}
 	}
 	l.producers.SetEndOffset(l.marks.end)

@@ -102,7 +102,7 @@ func (l *Log) deletable(now time.Time, hw int64) ([]victim, error) {
 		err = take(reasonTime, func(i int) (bool, error) { return expired(b.segs[i], now, c.RetentionMs) })
 	}
 	if err != nil {
-		return nil, l.readError(err)
+		return nil, l.readError("retain", err)
 	}
 	return victims, nil
 }

@@ -32,15 +32,45 @@ func (d *Dir) PrepareTruncations(ts ...Truncation) error {
 	if err := d.Err(); err != nil {
 		return err
 	}
+	cuts := make([]Truncation, len(ts))
+	for i, t := range ts {
+		cut, err := t.Log.cutFor(t.To)
+		if err != nil {
+			return err
+		}
+		cuts[i] = Truncation{Log: t.Log, To: cut}
+	}
 	d.marks.lock()
 	defer d.marks.unlock()
-	for _, t := range ts {
-		t.Log.lowerTo(t.To)
+	for _, c := range cuts {
+		c.Log.lowerTo(c.To)
 	}
-	if err := d.marks.lower(ts); err != nil {
+	if err := d.marks.lower(cuts); err != nil {
+		for _, c := range cuts { // nothing will be truncated: let rounds raise it again
+			c.Log.liftCeiling()
+			d.wantFlush(c.Log)
+		}
 		return d.checkpointError(err)
 	}
 	return nil
+}
+
+// cutFor is where the log will end if it is truncated to o: below it, if o lies in the
+// middle of a batch.
+func (l *Log) cutFor(o int64) (int64, error) {
+	b := l.bounds()
+	i := floor(b.segs, o)
+	if i < 0 || o >= b.end {
+		return o, nil
+	}
+	at, found, err := b.segs[i].Lookup(o)
+	if err != nil {
+		return o, l.readError("truncate", err)
+	}
+	if found && at.BaseOffset < o {
+		return at.BaseOffset, nil
+	}
+	return o, nil
 }
 
 // lowerTo makes sure that nothing above o counts as flushed from now on.
@@ -137,7 +167,7 @@ func (l *Log) truncateTo(now time.Time, o int64) (removed bool, err error) {
 	}
 	end, err := l.active().NextOffset()
 	if err != nil {
-		return false, l.ioError("truncate", err)
+		return false, l.readError("truncate", err)
 	}
 	snapshots := len(l.producers.Snapshots())
 	l.cutEnd(end)
@@ -175,7 +205,7 @@ func (l *Log) reloadProducers(now time.Time) error {
 		return l.forgetSnapshotsAbove(end)
 	}
 	if err := l.producers.Load(start, end, now); err != nil {
-		return l.ioError("load producers of", err)
+		return l.readError("load producers of", err)
 	}
 	if err := l.replayProducers(l.producers.EndOffset(), end); err != nil {
 		return err
