@@ -56,8 +56,10 @@ func Open(o Options) (_ *Log, err error) {
 	}()
 	o.setDefaults()
 	l := newLog(o)
-	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
-		return nil, err
+	for _, dir := range []string{o.Dir, filepath.Join(o.Dir, "raft")} {
+		if err := makeDir(o.FS, dir, true); err != nil {
+			return nil, err
+		}
 	}
 	if err := l.space.open(); err != nil {
 		return nil, err
@@ -77,6 +79,29 @@ func Open(o Options) (_ *Log, err error) {
 		l.trans.electNow(l.failedCh)
 	}
 	return l, nil
+}
+
+// makeDir makes a directory and those above it, durably: a log whose directory a power cut
+// takes away would look like an empty disk. Those that exist are synced as well, since the
+// process that made them may have been killed before it came to that. What is above the
+// log's own directory may belong to somebody else; then it is not for us to sync.
+func makeDir(fsys vfs.FS, dir string, ours bool) error {
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return nil
+	}
+	_, err := fsys.Stat(dir)
+	existed := err == nil
+	if err := makeDir(fsys, parent, false); err != nil {
+		return err
+	}
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(parent); err != nil && (ours || !existed) {
+		return err
+	}
+	return nil
 }
 
 func (o *Options) setDefaults() {

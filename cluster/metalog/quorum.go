@@ -57,7 +57,7 @@ func (l *Log) startRaft() error {
 		return err
 	}
 	snapshots := guardedSnapshots{files, l.space}
-	if err := joinSnapshot(l.store, snapshots); err != nil {
+	if err := l.settle(snapshots); err != nil {
 		return err
 	}
 	cache, err := raft.NewLogCache(logCacheEntries, l.store)
@@ -98,6 +98,7 @@ func (l *Log) bootstrapSelf(config *raft.Config, logs raft.LogStore, snapshots r
 	if err != nil || known {
 		return err
 	}
+	l.logger.Info("new cluster of one", "node", serverID(l.self()))
 	return raft.BootstrapCluster(config, logs, l.store, snapshots, l.trans, configuration([]Voter{l.self()}))
 }
 
@@ -111,30 +112,54 @@ func configuration(voters []Voter) raft.Configuration {
 	return c
 }
 
-// joinSnapshot makes log and newest snapshot fit together. After an installed snapshot and
-// a crash the log may end before the snapshot: what is left of it is covered and goes,
-// since the next entry would leave a gap. A log that begins after the snapshot has lost
-// entries.
-func joinSnapshot(logs raft.LogStore, snapshots raft.SnapshotStore) error {
+// settle repairs what a crash can leave between the writes of log, term and snapshots.
+func (l *Log) settle(snapshots raft.SnapshotStore) error {
 	list, err := snapshots.List()
 	if err != nil {
 		return err
 	}
-	first, err := logs.FirstIndex()
+	first, err := l.store.FirstIndex()
 	if err != nil {
 		return err
 	}
-	last, err := logs.LastIndex()
+	last, err := l.store.LastIndex()
 	if err != nil {
 		return err
 	}
+	switch {
+	case last == 0 && len(list) == 0:
+		return undoBootstrap(l.store.Store)
+	case last == 0:
+		return nil
+	default:
+		return joinSnapshot(l.store, first, last, list)
+	}
+}
+
+// keyCurrentTerm is where raft keeps its term.
+const keyCurrentTerm = "CurrentTerm"
+
+// undoBootstrap takes back a bootstrap that a crash has interrupted: raft.BootstrapCluster
+// stores term 1, then the first entry, and refuses to run where it finds a term. Nothing
+// else sets term 1: elections begin with 2.
+func undoBootstrap(store raft.StableStore) error {
+	term, err := store.GetUint64([]byte(keyCurrentTerm))
+	if err != nil || term != 1 {
+		return err
+	}
+	return store.SetUint64([]byte(keyCurrentTerm), 0)
+}
+
+// joinSnapshot makes log and newest snapshot fit together. After an installed snapshot and
+// a crash the log may end before the snapshot: what is left of it is covered and goes,
+// since the next entry would leave a gap. A log that begins after the snapshot has lost
+// entries.
+func joinSnapshot(logs raft.LogStore, first, last uint64, list []*raft.SnapshotMeta) error {
 	var covered uint64
 	if len(list) > 0 {
 		covered = list[0].Index
 	}
 	switch {
-	case last == 0:
-		return nil
 	case last < covered:
 		return logs.DeleteRange(first, last)
 	case first > covered+1:
@@ -153,6 +178,10 @@ func (l *Log) checkIdentity() error {
 		if s.ID == self {
 			return nil
 		}
+	}
+	if l.opts.BootstrapSelf && len(servers) == 0 {
+		return fmt.Errorf("this node has taken part in an election of a quorum (term %d), but never received its log; "+
+			"it cannot become a cluster of its own", l.raft.CurrentTerm())
 	}
 	if l.opts.BootstrapSelf && len(servers) == 1 {
 		return fmt.Errorf("the log is that of node %s, this is node %s (node id/directory id)", servers[0].ID, self)

@@ -39,9 +39,14 @@ func newTransport(o *Options, logger hclog.Logger) *transport {
 		_, t.raftTransport = raft.NewInmemTransport(raft.ServerAddress(o.Address))
 	} else {
 		t.raftTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream:                  addressed{newStreams(o.Stream), o.Address},
-			MaxPool:                 maxPooledConns,
-			Timeout:                 rpcTimeout,
+			Stream:  addressed{newStreams(o.Stream), o.Address},
+			MaxPool: maxPooledConns,
+			Timeout: rpcTimeout,
+			// No pipelining. With it, a leader that steps down while its pipeline is full may
+			// leave a goroutine behind for good: the reader of answers (pipelineDecode) has
+			// seen the newer term and ended, the one that sends (netPipeline.AppendEntries)
+			// waits for room that nobody makes, and Shutdown waits for it.
+			MaxRPCsInFlight:         1,
 			Logger:                  logger,
 			MsgpackUseNewTimeFormat: true,
 		})
