@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -291,7 +292,7 @@ func (s *state) restartedReplicas(now time.Time, old, b *metadata.Broker, clean 
 // has acknowledged.
 func (s *state) keepsRecords(topic string, clean bool) bool {
 	durability := s.image.Durability()
-	if d, err := metadata.ParseDurability(s.image.Config(topicResource(topic))[durabilityKey]); err == nil {
+	if d, err := metadata.ParseDurability(strings.TrimSpace(s.image.Config(topicResource(topic))[durabilityKey])); err == nil {
 		durability = d
 	}
 	return clean || durability == metadata.DurabilityFsync

@@ -503,7 +503,7 @@ func (w *world) response(resp kmsg.Response) string {
 		for _, t := range r.Topics {
 			fmt.Fprintf(&b, "-> %s %s%s", quoted(t.Topic), code(t.ErrorCode), message(t.ErrorMessage))
 			if t.ErrorCode == 0 {
-				fmt.Fprintf(&b, " partitions=%d rf=%d id=%v%s", t.NumPartitions, t.ReplicationFactor, t.TopicID != [16]byte{}, configs(t))
+				fmt.Fprintf(&b, " partitions=%d rf=%d id=%v%s", t.NumPartitions, t.ReplicationFactor, t.TopicID != [16]byte{}, shownConfigs(t))
 			}
 			b.WriteString("\n")
 		}
@@ -537,7 +537,7 @@ func (w *world) response(resp kmsg.Response) string {
 	return b.String()
 }
 
-func configs(t kmsg.CreateTopicsResponseTopic) string {
+func shownConfigs(t kmsg.CreateTopicsResponseTopic) string {
 	var b strings.Builder
 	for _, c := range t.Configs {
 		if c.Source == 1 {

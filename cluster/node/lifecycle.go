@@ -75,7 +75,7 @@ func (n *Node) communicate(ctx context.Context) time.Duration {
 
 // register sends the registration.
 func (n *Node) register(ctx context.Context) (time.Duration, error) {
-	reply, _, err := n.opts.Channel.Handle(ctx, controller.Call{Request: n.registration()})
+	reply, at, err := n.opts.Channel.Handle(ctx, controller.Call{Request: n.registration()})
 	if err != nil {
 		return 0, fmt.Errorf("register: %w", err)
 	}
@@ -90,6 +90,7 @@ func (n *Node) register(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	n.opts.Logger.Info("broker registered", "epoch", resp.BrokerEpoch)
+	n.opts.Metadata.StartPublishing(at)
 	n.update(func() {
 		n.epoch, n.refused = resp.BrokerEpoch, nil
 		if n.state == Starting {

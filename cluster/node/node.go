@@ -51,6 +51,10 @@ type Metadata interface {
 	Published() metadata.Position
 	// WaitPublished returns when Published has reached at.
 	WaitPublished(ctx context.Context, at metadata.Position) error
+	// StartPublishing says that an image at least as new as at has all that the cluster had
+	// decided when this process started. Publishers see none before that: an old one could
+	// make this broker lead what others lead by now.
+	StartPublishing(at metadata.Position)
 }
 
 // Options configure a Node. Channel, Metadata, ClusterID, Incarnation, LogDirs and

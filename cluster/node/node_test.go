@@ -57,6 +57,7 @@ func (c *fakeController) take() ([]kmsg.Request, []time.Time) {
 type fakeMetadata struct {
 	mu      sync.Mutex
 	at      metadata.Position
+	from    metadata.Position // of StartPublishing
 	changed chan struct{}
 }
 
@@ -72,6 +73,12 @@ func (m *fakeMetadata) Published() metadata.Position {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.at
+}
+
+func (m *fakeMetadata) StartPublishing(at metadata.Position) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.from = at
 }
 
 func (m *fakeMetadata) WaitPublished(ctx context.Context, at metadata.Position) error {
@@ -172,8 +179,8 @@ func TestRegistrationSaysWhatTheBrokerIs(t *testing.T) {
 			req.Listeners[0].UnknownTags.Len() != 1 || req.Features[0].MaxSupportedVersion != 1 || req.PreviousBrokerEpoch != -1 {
 			t.Errorf("%+v", req)
 		}
-		if r.BrokerEpoch() != 7 || r.State() != Fenced {
-			t.Errorf("epoch %d, %s", r.BrokerEpoch(), r.State())
+		if r.BrokerEpoch() != 7 || r.State() != Fenced || r.m.from.Index != 7 {
+			t.Errorf("epoch %d, %s, publishing from %v", r.BrokerEpoch(), r.State(), r.m.from)
 		}
 	})
 }
