@@ -71,7 +71,7 @@ func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 		return nil, err
 	}
 	if err := b.start(ctx); err != nil {
-		b.shutdown(ctx) // what was opened; the start's error is the one that counts
+		_ = b.shutdown(ctx) // what was opened; the error of the start is the one that counts
 		return nil, err
 	}
 	b.ready.Store(true)

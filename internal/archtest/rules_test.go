@@ -38,6 +38,7 @@ var layers = []struct {
 	{"handlers", 5, "one file per API key"},
 
 	{"broker", 6, "assembles one broker"},
+	{"broker/brokertest", 6, "brokers for tests, ours and of programs that embed one"},
 	{"console/...", 6, "read-only views"},
 
 	{"broker/simtest/...", 7, "whole clusters in one test"},
