@@ -162,11 +162,13 @@ func (d *Dir) open() (err error) {
 	return d.marks.load(func(err error) { o.Logger.Error("checkpoint cannot be read", "err", err) })
 }
 
-// makeDir makes a directory and those above it, and makes their names durable. The
-// directory that exists already is trusted to have a name.
+// makeDir makes a directory and those above it, each durably before the next. The name
+// of what exists already is synced as well: an earlier process may have made it and been
+// killed before it came to that, and everything in it would go with the name.
 func makeDir(fsys vfs.FS, dir string) error {
-	var parents []string
-	for at := dir; ; at = filepath.Dir(at) {
+	missing := []string{}
+	at := dir
+	for ; ; at = filepath.Dir(at) {
 		_, err := fsys.Stat(at)
 		if err == nil {
 			break
@@ -174,13 +176,17 @@ func makeDir(fsys vfs.FS, dir string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		parents = append(parents, filepath.Dir(at))
+		missing = append(missing, at)
 	}
-	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+	// What this process may not even open, it has not made.
+	if err := fsys.SyncDir(filepath.Dir(at)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	for _, parent := range parents {
-		if err := fsys.SyncDir(parent); err != nil {
+	for _, name := range slices.Backward(missing) {
+		if err := fsys.MkdirAll(name, 0o755); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,71 @@
+package logstore
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore/producerstate"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+)
+
+// TestDirectoryMadeByAKilledProcess: the name of a directory is not durable because the
+// directory is there. Found by the exact tier.
+func TestDirectoryMadeByAKilledProcess(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	crash.OnSync(func(p vfs.SyncPoint) error {
+		if !p.Done && p.N == 1 {
+			crash.Kill() // the directory is made, its name not yet durable
+		}
+		return nil
+	})
+	if _, err := OpenDir(testOptions(crash.Process())); !errors.Is(err, vfs.ErrCrashed) {
+		t.Fatalf("open: %v, want it to die", err)
+	}
+	o := testOptions(crash.Process())
+	d, _ := mustOpen(t, o, now, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	mustAppend(t, l, now, 1, "a")
+	d.Flush()
+	crash.PowerCutLosingAll()
+
+	o.FS = crash.Process()
+	d, report := mustOpen(t, o, now, DefaultConfig())
+	defer d.Abandon()
+	if len(report.Opened) != 1 || report.Opened[0].LogEnd() != 1 {
+		t.Fatalf("after the power cut: %+v", report)
+	}
+}
+
+// TestSnapshotAboveTheEndStaysGone: recovery removes a producer snapshot that lies above
+// the end, durably. If a power cut brought it back when other records have taken those
+// offsets, a retry would be answered as a duplicate of somebody else's record. Found by
+// the exact tier.
+func TestSnapshotAboveTheEndStaysGone(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	o := testOptions(crash.Process())
+	d, _ := mustOpen(t, o, now, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	mustAppend(t, l, now, 1, "a")
+	d.Flush()
+	// The snapshot of records that were lost.
+	stale := producerstate.New(producerstate.Options{FS: o.FS, Dir: l.Path(), Expiration: time.Hour})
+	stale.SetEndOffset(5)
+	if _, err := stale.TakeSnapshot(true); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(l.Path(), producerstate.SnapshotName(5))
+	crash.Kill()
+
+	o.FS = crash.Process()
+	mustOpen(t, o, now, DefaultConfig())
+	crash.PowerCutLosingAll()
+	if _, err := crash.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is back: %v", name, err)
+	}
+}
