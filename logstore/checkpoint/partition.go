@@ -88,8 +88,8 @@ func ReadCleanShutdown(fsys vfs.FS, name string) (brokerEpoch int64, clean bool,
 		return -1, false, fmt.Errorf("read clean shutdown marker: %w", err)
 	}
 	var content cleanShutdown
-	if json.Unmarshal(data, &content) != nil || content.BrokerEpoch == nil {
-		return -1, true, nil
+	if err := json.Unmarshal(data, &content); err != nil || content.BrokerEpoch == nil {
+		return -1, true, nil //nolint:nilerr // an old Kafka's marker is an empty file
 	}
 	return *content.BrokerEpoch, true, nil
 }

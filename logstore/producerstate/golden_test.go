@@ -100,7 +100,9 @@ func (g *golden) files(d *datadriven.TestData) string {
 		var bases []int64
 		for _, v := range d.CmdArgs[0].Vals {
 			var o int64
-			fmt.Sscan(v, &o)
+			if _, err := fmt.Sscan(v, &o); err != nil {
+				g.t.Fatal(err)
+			}
 			bases = append(bases, o)
 		}
 		err = g.m.DeleteStraySnapshots(bases)

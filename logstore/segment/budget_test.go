@@ -1,11 +1,13 @@
 package segment
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/countfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
 )
 
 // appender returns a function that appends the same batch of 10 records once more, warmed
@@ -118,6 +120,39 @@ func TestColdReadBudget(t *testing.T) {
 	read()
 	if got, want := fs.String(), fmt.Sprintf("read=1/%dB", windowSize); got != want {
 		t.Errorf("the second read made these calls: %s, want %s", got, want)
+	}
+}
+
+// TestRebuildBudget: an index that is missing is built by one sequential pass over the
+// log, in large pieces once it is clear that it is a long one.
+func TestRebuildBudget(t *testing.T) {
+	fs := countfs.Wrap(vfs.NewMem())
+	s, appendNext, size := appender(t, fs)
+	const batches = 4000
+	for range batches - 2*maxRecent {
+		appendNext()
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fs.Remove(s.path(IndexSuffix)); err != nil {
+		t.Fatal(err)
+	}
+	want := s.content.offsets.raw
+	s, err := Open(s.dir, 0, testNow, s.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs.Reset()
+	if _, err := s.NextOffset(); err != nil {
+		t.Fatal(err)
+	}
+	reads := fs.Of(hookfs.Read)
+	if total := int64(batches * size); reads.Bytes < total-windowSize || reads.Bytes > total+total/10 || reads.Calls > 20 {
+		t.Errorf("%d reads of %d bytes for a log of %d", reads.Calls, reads.Bytes, total)
+	}
+	if !bytes.Equal(s.content.offsets.raw, want) {
+		t.Error("the index is another one than before")
 	}
 }
 

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -216,7 +217,7 @@ func (r *region) ReadAt(p []byte, off int64) (int, error) {
 		err = nil
 	case n == want:
 		err = io.EOF
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF // the file was truncated since
 	}
 	return n, err

@@ -24,7 +24,7 @@ import (
 //	roll bytes= segment= ts= [last=] [ms=]
 //	truncate offset=
 //	recover [from=]   drop-tail   seal   close   open
-//	abort pid= first= last= lso=     aborted from= up-to=
+//	abort pid= first= last= lso=     aborted from= up-to=     upper-bound pos= bytes=
 //	write-indexes   remove suffix=   chop suffix= size=   flip suffix= pos= [mask=]   grow suffix= bytes=
 //	fail             one errfs rule per line of input
 //	heal
@@ -201,7 +201,9 @@ func (g *golden) lookup(d *datadriven.TestData) string {
 	var out strings.Builder
 	for _, a := range d.CmdArgs {
 		var o int64
-		fmt.Sscan(a.Key, &o)
+		if _, err := fmt.Sscan(a.Key, &o); err != nil {
+			g.t.Fatal(err)
+		}
 		b, found, err := g.s.Lookup(o)
 		fmt.Fprintf(&out, "%d: ", o)
 		switch {

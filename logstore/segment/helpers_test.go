@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -98,7 +99,7 @@ func drain(t tester, r wire.Region) []byte {
 	}
 	defer r.Release()
 	buf := make([]byte, r.Len())
-	if _, err := r.ReadAt(buf, 0); err != nil && err != io.EOF {
+	if _, err := r.ReadAt(buf, 0); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	return buf

@@ -73,7 +73,7 @@ func readEntries(fsys vfs.FS, name string, limit int64) (entries, error) {
 	if err != nil {
 		return entries{}, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read from
 	size, err := f.Size()
 	if err != nil {
 		return entries{}, err
