@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -35,33 +34,42 @@ import (
 //
 // With acks=0 there is no answer. A failure closes the connection, since that is the
 // only thing such a producer notices.
+//
+// Some faults of one partition fail the whole request, since Kafka meets them before it
+// looks at single partitions: see produceCall.refusal and resolve.
 
 // adminClientID may write to internal topics, as in Kafka.
 const adminClientID = "__admin_client"
 
-// produceCall is a Produce request on its way: the answer as it grows, and which append
-// belongs to which place in it.
+// produceCall is a Produce request on its way.
 type produceCall struct {
 	h      *Handlers
 	call   *call
 	req    *kmsg.ProduceRequest
-	resp   *kmsg.ProduceResponse
+	answer produceAnswer
 	append replica.AppendRequest
-	places []producePlace // of append.Partitions, same order
-	wait   *wire.Pending  // nil: answered in the first stage
+	places []producePlace // in the answer, of append.Partitions, same order
+	queued map[producePlace]int // index in places; nil until a partition is named again
+	wait   *wire.Pending        // nil: answered in the first stage
+
+	// one is room for what the usual request has, one partition.
+	one struct {
+		append [1]replica.AppendPartition
+		place  [1]producePlace
+	}
 }
 
-// producePlace is a partition's position in the answer.
-type producePlace struct{ topic, partition int }
-
 func (h *Handlers) produce(_ context.Context, c *call, req *kmsg.ProduceRequest) wire.Outcome {
-	p := &produceCall{h: h, call: c, req: req, resp: kmsg.NewPtrProduceResponse()}
-	p.resp.Version = req.Version
-	if hasTransactionalRecords(req) {
-		p.refuseAll(kafkaerr.TransactionalIDAuthorizationFailed)
+	p := &produceCall{h: h, call: c, req: req}
+	p.answer.init(req.Version)
+	err := p.refusal()
+	if err == nil {
+		err = p.resolve()
+	}
+	if err != nil {
+		p.answer.refuse(req, err)
 		return p.outcome()
 	}
-	p.resolve()
 	if len(p.append.Partitions) == 0 {
 		return p.outcome()
 	}
@@ -83,26 +91,45 @@ func (p *produceCall) done(*replica.AppendRequest) {
 	p.wait.Complete(p.outcome())
 }
 
-// resolve gives every partition its place in the answer, and those that may be appended
-// to their place in the append request.
-func (p *produceCall) resolve() {
-	image := p.h.image()
-	p.resp.Topics = make([]kmsg.ProduceResponseTopic, len(p.req.Topics))
+// refusal is what refuses the request without a look at its partitions: a first batch
+// that is none, or one of a transaction (RequestUtils.hasTransactionalRecords).
+func (p *produceCall) refusal() error {
 	for i := range p.req.Topics {
-		asked, topic := &p.req.Topics[i], &p.resp.Topics[i]
-		topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
-		topic.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(asked.Partitions))
-		for j := range asked.Partitions {
-			part := &topic.Partitions[j]
-			*part = newProduceAnswer(asked.Partitions[j].Partition)
-			at, err := p.check(image, asked, &asked.Partitions[j])
+		for j := range p.req.Topics[i].Partitions {
+			txn, err := batch.FirstIsTransactional(p.req.Topics[i].Partitions[j].Records)
 			if err != nil {
-				part.ErrorCode = kafkaerr.Code(err)
-				continue
+				return err
 			}
-			p.add(at, asked.Partitions[j].Records, producePlace{i, j})
+			if txn {
+				return kafkaerr.TransactionalIDAuthorizationFailed
+			}
 		}
 	}
+	return nil
+}
+
+// resolve gives every partition its place in the answer, and those that may be appended
+// to their place in the append request. An error refuses the whole request.
+func (p *produceCall) resolve() error {
+	image := p.h.image()
+	p.append.Partitions, p.places = p.one.append[:0], p.one.place[:0]
+	for i := range p.req.Topics {
+		topic := &p.req.Topics[i]
+		for j := range topic.Partitions {
+			part := &topic.Partitions[j]
+			at, err := p.check(image, topic, part)
+			if kafkaerr.Code(err) == kafkaerr.UnknownServerErrorCode {
+				return err
+			}
+			place, again := p.answer.place(topic, part.Partition)
+			if err != nil {
+				p.answer.at(place).ErrorCode = kafkaerr.Code(err)
+				continue
+			}
+			p.add(at, part.Records, place, again)
+		}
+	}
+	return nil
 }
 
 // check is everything that can refuse a partition before its log is asked, in Kafka's
@@ -143,35 +170,50 @@ func (p *produceCall) find(image *metadata.Image, topic *kmsg.ProduceRequestTopi
 	return at, image.TopicByID(at.TopicID).Name, nil
 }
 
-// add queues an append. A partition named twice keeps its last batch, as in Kafka,
-// where requests become maps.
-func (p *produceCall) add(at replica.TopicIDPartition, records []byte, place producePlace) {
-	for i := range p.append.Partitions {
-		if p.append.Partitions[i].TopicIDPartition == at {
+// add queues an append. A partition named again keeps its last batch, as in Kafka, where
+// requests become maps.
+func (p *produceCall) add(at replica.TopicIDPartition, records []byte, place producePlace, again bool) {
+	if again {
+		if i, ok := p.queuedAt(place); ok {
 			p.append.Partitions[i].Records = records
-			p.places[i] = place
 			return
 		}
 	}
-	if p.append.Partitions == nil {
-		p.append.Partitions = make([]replica.AppendPartition, 0, len(p.req.Topics))
-		p.places = make([]producePlace, 0, len(p.req.Topics))
+	if p.queued != nil {
+		p.queued[place] = len(p.places)
 	}
 	p.append.Partitions = append(p.append.Partitions, replica.AppendPartition{TopicIDPartition: at, Records: records})
 	p.places = append(p.places, place)
 }
 
-// fill copies the results of the appends into the answer.
+// queuedAt finds the append that answers to a place.
+func (p *produceCall) queuedAt(place producePlace) (i int, ok bool) {
+	if p.queued == nil {
+		p.queued = make(map[producePlace]int, 2*len(p.places))
+		for i := range p.places {
+			p.queued[p.places[i]] = i
+		}
+	}
+	i, ok = p.queued[place]
+	return i, ok
+}
+
+// fill copies the results of the appends into the answer. An error that is there already
+// is that of another naming of the same partition, and stands, as in Kafka.
 func (p *produceCall) fill() {
 	for i := range p.append.Partitions {
-		place := p.places[i]
-		p.fillOne(&p.resp.Topics[place.topic].Partitions[place.partition], &p.append.Partitions[i].Result)
+		if part := p.answer.at(p.places[i]); part.ErrorCode == 0 {
+			p.fillOne(part, &p.append.Partitions[i].Result)
+		}
 	}
 }
 
 func (p *produceCall) fillOne(part *kmsg.ProduceResponseTopicPartition, r *replica.AppendResult) {
 	part.ErrorCode = kafkaerr.Code(r.Err)
 	part.BaseOffset, part.LogAppendTime, part.LogStartOffset = r.BaseOffset, r.LogAppendTimeMs, r.LogStartOffset
+	if r.Err == nil {
+		return
+	}
 	var refused *batch.RecordErrors
 	if errors.As(r.Err, &refused) {
 		part.ErrorMessage = &refused.Message
@@ -189,8 +231,8 @@ func (p *produceCall) fillOne(part *kmsg.ProduceResponseTopicPartition, r *repli
 
 // addLeaderAddress tells the client where the new leader is, so that it need not ask.
 func (p *produceCall) addLeaderAddress(id int32) {
-	for i := range p.resp.Brokers {
-		if p.resp.Brokers[i].NodeID == id {
+	for i := range p.answer.resp.Brokers {
+		if p.answer.resp.Brokers[i].NodeID == id {
 			return
 		}
 	}
@@ -198,64 +240,17 @@ func (p *produceCall) addLeaderAddress(id int32) {
 	if ok {
 		b := kmsg.NewProduceResponseBroker()
 		b.NodeID, b.Host, b.Port, b.Rack = id, host, port, rack
-		p.resp.Brokers = append(p.resp.Brokers, b)
-	}
-}
-
-// refuseAll answers every partition with the same error.
-func (p *produceCall) refuseAll(err error) {
-	for i := range p.req.Topics {
-		topic := kmsg.NewProduceResponseTopic()
-		topic.Topic, topic.TopicID = p.req.Topics[i].Topic, p.req.Topics[i].TopicID
-		for j := range p.req.Topics[i].Partitions {
-			part := newProduceAnswer(p.req.Topics[i].Partitions[j].Partition)
-			part.ErrorCode, part.ErrorMessage = kafkaerr.Code(err), kafkaerr.Message(err)
-			topic.Partitions = append(topic.Partitions, part)
-		}
-		p.resp.Topics = append(p.resp.Topics, topic)
+		p.answer.resp.Brokers = append(p.answer.resp.Brokers, b)
 	}
 }
 
 // outcome is the finished answer.
 func (p *produceCall) outcome() wire.Outcome {
 	if p.req.Acks != replica.AcksNone {
-		return wire.Outcome{Response: encode(p.call, p.resp)}
+		return wire.Outcome{Response: encode(p.call, &p.answer.resp)}
 	}
-	if err := p.firstError(); err != nil {
+	if err := p.answer.firstError(); err != nil {
 		return wire.Outcome{Close: err}
 	}
 	return wire.Outcome{NoResponse: true}
-}
-
-func (p *produceCall) firstError() error {
-	for i := range p.resp.Topics {
-		for j := range p.resp.Topics[i].Partitions {
-			if part := &p.resp.Topics[i].Partitions[j]; part.ErrorCode != 0 {
-				return fmt.Errorf("%w: partition %d of topic %q: code %d", errUnanswered, part.Partition, p.resp.Topics[i].Topic, part.ErrorCode)
-			}
-		}
-	}
-	return nil
-}
-
-// errUnanswered is why a connection is closed after a failed acks=0 request.
-var errUnanswered = errors.New("produce with acks=0 failed")
-
-func newProduceAnswer(partition int32) kmsg.ProduceResponseTopicPartition {
-	part := kmsg.NewProduceResponseTopicPartition()
-	part.Partition = partition
-	part.BaseOffset, part.LogAppendTime, part.LogStartOffset = -1, -1, -1
-	return part
-}
-
-// hasTransactionalRecords looks at the flags of the first batch of each partition.
-func hasTransactionalRecords(req *kmsg.ProduceRequest) bool {
-	for i := range req.Topics {
-		for j := range req.Topics[i].Partitions {
-			if v := batch.View(req.Topics[i].Partitions[j].Records); len(v) >= batch.HeaderSize && v.Magic() == 2 && v.IsTransactional() {
-				return true
-			}
-		}
-	}
-	return false
 }

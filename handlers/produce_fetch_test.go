@@ -3,6 +3,7 @@ package handlers
 import (
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -131,14 +132,107 @@ func TestProduceWithoutAcksIsSilentOrCloses(t *testing.T) {
 
 func TestProducePartitionNamedTwiceKeepsItsLastBatch(t *testing.T) {
 	f := newFixture(t)
+	f.replicas.result = replica.AppendResult{BaseOffset: 17}
 	req := produceRequest(9, -1, oneRecord())
 	second := batch.New(batch.BuilderOptions{}, batch.NewRecord{Value: []byte("second")})
 	part := req.Topics[0].Partitions[0]
 	part.Records = second
-	req.Topics[0].Partitions = append(req.Topics[0].Partitions, part)
-	ask[*kmsg.ProduceResponse](t, f, req)
+	again := req.Topics[0]
+	again.Partitions = []kmsg.ProduceRequestTopicPartition{part}
+	req.Topics = append(req.Topics, again)
+	resp := ask[*kmsg.ProduceResponse](t, f, req)
 	if len(f.replicas.appended) != 1 || !cmp.Equal(f.replicas.appended[0].Records, []byte(second)) {
 		t.Errorf("appended %d batches", len(f.replicas.appended))
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].BaseOffset != 17 {
+		t.Errorf("answered %+v, want the partition once", resp.Topics)
+	}
+}
+
+// The batch that is in order is appended, but the answer is the error of the other one.
+func TestProducePartitionNamedTwiceAnswersTheErrorOfEither(t *testing.T) {
+	for _, badFirst := range []bool{true, false} {
+		f := newFixture(t)
+		req := produceRequest(9, -1, oneRecord())
+		part := req.Topics[0].Partitions[0]
+		part.Records = nil
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, part)
+		if badFirst {
+			slices.Reverse(req.Topics[0].Partitions)
+		}
+		parts := ask[*kmsg.ProduceResponse](t, f, req).Topics[0].Partitions
+		if len(parts) != 1 || parts[0].ErrorCode != kafkaerr.InvalidRecord.Code || len(f.replicas.appended) != 1 {
+			t.Errorf("bad batch first %v: answered %+v, appended %d", badFirst, parts, len(f.replicas.appended))
+		}
+	}
+}
+
+// Long requests are indexed; what they name twice must be found there as well.
+func TestProduceOfManyPartitionsAnswersEachOnce(t *testing.T) {
+	f := newFixture(t)
+	req := produceRequest(9, -1, oneRecord())
+	other := req.Topics[0]
+	other.Topic, other.Partitions = "unknown", nil
+	for i := range int32(3 * fewPartitions) {
+		part := kmsg.NewProduceRequestTopicPartition()
+		part.Partition, part.Records = i%(2*fewPartitions), oneRecord()
+		other.Partitions = append(other.Partitions, part)
+	}
+	req.Topics = append(req.Topics, other, req.Topics[0])
+	resp := ask[*kmsg.ProduceResponse](t, f, req)
+	if len(resp.Topics) != 2 || len(resp.Topics[0].Partitions) != 1 || len(resp.Topics[1].Partitions) != 2*fewPartitions {
+		t.Fatalf("answered %d topics", len(resp.Topics))
+	}
+	for i, p := range resp.Topics[1].Partitions {
+		if p.Partition != int32(i) || p.ErrorCode != kafkaerr.UnknownTopicOrPartition.Code {
+			t.Errorf("answer %d is %+v", i, p)
+		}
+	}
+	if len(f.replicas.appended) != 1 {
+		t.Errorf("appended %d batches", len(f.replicas.appended))
+	}
+}
+
+// Kafka meets these faults before it looks at single partitions, so the good partition
+// fails with the bad one.
+func TestProduceFailsAsAWhole(t *testing.T) {
+	magic := func(m byte) []byte {
+		b := oneRecord()
+		b[16] = m
+		return b
+	}
+	codec := func(c byte) []byte {
+		b := oneRecord()
+		b[22] = c
+		return b
+	}
+	transactional := batch.New(batch.BuilderOptions{Transactional: true, Producer: &batch.Producer{ID: 1}}, batch.NewRecord{Value: []byte("v")})
+	for _, c := range []struct {
+		name    string
+		version int16
+		records []byte
+		want    int16
+		message bool
+	}{
+		{"magic 3", 9, magic(3), kafkaerr.CorruptMessage.Code, true},
+		{"length 0", 9, make([]byte, 70), kafkaerr.CorruptMessage.Code, true},
+		{"transactional", 9, transactional, kafkaerr.TransactionalIDAuthorizationFailed.Code, false},
+		{"codec 5 before version 7", 6, codec(5), -1, false},
+		{"magic 1 is the partition's own fault", 9, magic(1), 0, false},
+		{"codec 5 from version 7 on is the append's", 7, codec(5), 0, false},
+	} {
+		f := newFixture(t)
+		req := produceRequest(c.version, -1, oneRecord())
+		bad := req.Topics[0].Partitions[0]
+		bad.Partition, bad.Records = 1, c.records
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, bad)
+		good := ask[*kmsg.ProduceResponse](t, f, req).Topics[0].Partitions[0]
+		if good.ErrorCode != c.want || good.ErrorMessage != nil != c.message {
+			t.Errorf("%s: the good partition gets %+v, want error %d", c.name, good, c.want)
+		}
+		if appended := len(f.replicas.appended) > 0; appended != (c.want == 0) {
+			t.Errorf("%s: appended %v", c.name, appended)
+		}
 	}
 }
 

@@ -92,6 +92,10 @@ func Validate(codecs *Codecs, records []byte, o ValidateOptions) (Validated, err
 // ValidateRequest applies the rules that Kafka applies to a partition's records before
 // it looks whether the partition is led here (ProduceRequest.validateRecords): exactly
 // one batch, of magic 2, and zstd only from version 7 on. Validate includes them.
+//
+// An error of kind UnknownServerError fails the whole request, not the partition: so it
+// is in Kafka, where a codec that is not assigned is met here before version 7, and only
+// by the append from then on.
 func ValidateRequest(version int16, records []byte) error {
 	first, rest, err := cut(records)
 	switch {
@@ -103,14 +107,39 @@ func ValidateRequest(version int16, records []byte) error {
 		return fmt.Errorf("record batch of magic %d in a Produce request of version %d: %w",
 			first[posMagic], version, kafkaerr.InvalidRecord)
 	}
-	if version < firstZstdVersion && Codec(first[posAttributes+1]&codecMask) == Zstd {
-		return fmt.Errorf("zstd in a Produce request of version %d: %w", version, kafkaerr.UnsupportedCompressionType)
+	if version < firstZstdVersion {
+		if err := checkOldCodec(version, Codec(first[posAttributes+1]&codecMask)); err != nil {
+			return err
+		}
 	}
 	second, _, err := cut(rest)
 	if err == nil && second != nil {
 		err = fmt.Errorf("more than one record batch for one partition: %w", kafkaerr.InvalidRecord)
 	}
 	return err
+}
+
+// checkOldCodec is for versions that look at the codec so early: those before zstd.
+func checkOldCodec(version int16, codec Codec) error {
+	switch {
+	case codec == Zstd:
+		return fmt.Errorf("zstd in a Produce request of version %d: %w", version, kafkaerr.UnsupportedCompressionType)
+	case codec > Zstd:
+		return fmt.Errorf("codec %d is not assigned: %w", codec, kafkaerr.UnknownServerError)
+	}
+	return nil
+}
+
+// FirstIsTransactional looks at the flags of the first batch in a partition's records, of
+// whatever magic. Kafka does so for every partition before it considers any of them
+// (RequestUtils.hasTransactionalRecords): a first batch whose length or magic is
+// impossible, an error of kind CorruptMessage, fails the whole request.
+func FirstIsTransactional(records []byte) (bool, error) {
+	first, _, err := cut(records)
+	if err != nil || first == nil || first[posMagic] != magic2 {
+		return false, err
+	}
+	return View(first).IsTransactional(), nil
 }
 
 const (

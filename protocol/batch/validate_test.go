@@ -192,6 +192,52 @@ func TestZstdNeedsProduceV7(t *testing.T) {
 	}
 }
 
+func TestUnassignedCodecFailsTheRequestBeforeProduceV7(t *testing.T) {
+	for _, codec := range []int16{5, 6, 7} {
+		v := batchOf(Codec(codec), 1, nil)
+		for version := int16(3); version <= 13; version++ {
+			var want error
+			if version < 7 {
+				want = kafkaerr.UnknownServerError
+			}
+			if err := ValidateRequest(version, v); !errors.Is(err, want) {
+				t.Errorf("codec %d in v%d: %v", codec, version, err)
+			}
+		}
+	}
+}
+
+func TestFirstIsTransactional(t *testing.T) {
+	plain := New(BuilderOptions{}, three()...)
+	txn := New(BuilderOptions{Transactional: true, Producer: &Producer{ID: 1}}, three()...)
+	magic := func(m byte) []byte {
+		v := slices.Clone(txn)
+		v[posMagic] = m
+		return v
+	}
+	tests := []struct {
+		name    string
+		records []byte
+		want    bool
+		kind    error
+	}{
+		{"null", nil, false, nil},
+		{"plain", plain, false, nil},
+		{"transactional", txn, true, nil},
+		{"the second batch does not count", append(slices.Clone(plain), txn...), false, nil},
+		{"cut short", txn[:len(txn)-1], false, nil},
+		{"magic 1 has no such flag", magic(1), false, nil},
+		{"magic 3", magic(3), false, kafkaerr.CorruptMessage},
+		{"magic -1", magic(255), false, kafkaerr.CorruptMessage},
+		{"length 0", make([]byte, 70), false, kafkaerr.CorruptMessage},
+	}
+	for _, tt := range tests {
+		if got, err := FirstIsTransactional(tt.records); got != tt.want || !errors.Is(err, tt.kind) {
+			t.Errorf("%s: %v, %v", tt.name, got, err)
+		}
+	}
+}
+
 // TestOrderOfChecks: of two faults the one that Kafka looks for first is answered.
 func TestOrderOfChecks(t *testing.T) {
 	c := NewCodecs(CodecsOptions{})
