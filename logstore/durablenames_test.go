@@ -53,6 +53,9 @@ func TestSnapshotAboveTheEndStaysGone(t *testing.T) {
 	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
 	mustAppend(t, l, now, 1, "a")
 	d.Flush()
+	if err := d.checkpointPromises(); err != nil {
+		t.Fatal(err)
+	}
 	// The snapshot of records that were lost.
 	stale := producerstate.New(producerstate.Options{FS: o.FS, Dir: l.Path(), Expiration: time.Hour})
 	stale.SetEndOffset(5)
