@@ -102,6 +102,9 @@ func (s *Segment) DropTail() error {
 // appended makes written batches visible.
 func (s *Segment) appended(now time.Time, records []byte, pos int64) error {
 	if err := s.lockContent(); err != nil {
+		s.mu.Lock()
+		s.tail = true // written, but not appended
+		s.mu.Unlock()
 		return err
 	}
 	defer s.mu.Unlock()

@@ -61,6 +61,8 @@ func (c *content) noteLastTime(base int64) {
 // offset.
 type recentBatch struct{ base, last, pos uint32 }
 
+const recentBatchSize = 12 // bytes in memory
+
 // recentBatches are the last batches, contiguous to the end, so that readers at the end
 // find theirs without touching the file.
 type recentBatches []recentBatch

@@ -183,6 +183,13 @@ func (s *Segment) Unflushed() bool {
 	return s.file.unflushed
 }
 
+func (s *Segment) isClosed() bool {
+	p := s.opts.Pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.file.closed
+}
+
 // closeFile gives the file up for good.
 func (s *Segment) closeFile() {
 	p := s.opts.Pool

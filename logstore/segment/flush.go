@@ -1,7 +1,10 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
 )
@@ -47,10 +50,14 @@ func (f *Flush) Finish(err error) {
 	f.s.release(f.file)
 }
 
-// WriteIndexes writes what is new in the indexes to their files, without sync.
+// WriteIndexes writes what is new in the indexes to their files, without sync. Errors are
+// ErrClosed or the file system's.
 func (s *Segment) WriteIndexes() error {
 	s.indexMu.Lock()
 	defer s.indexMu.Unlock()
+	if s.isClosed() {
+		return ErrClosed // its files may be gone, and must not come back
+	}
 	for _, kind := range indexKinds {
 		if err := s.writeIndex(kind); err != nil {
 			return fmt.Errorf("write indexes of segment %d: %w", s.base, err)
@@ -161,7 +168,10 @@ func (b *IndexSync) add(kind indexKind) error {
 		return nil
 	}
 	b.kinds = append(b.kinds, kind)
-	f, err := openIndexFile(b.s.opts.FS, b.s.path(kind.suffix()))
+	f, err := b.s.opts.FS.OpenFile(b.s.path(kind.suffix()), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) && b.s.isClosed() {
+		return ErrClosed
+	}
 	if err != nil {
 		return err
 	}

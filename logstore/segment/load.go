@@ -228,5 +228,7 @@ func (s *Segment) countIndex() {
 	s.opts.Pool.countIndex(s, bytes)
 }
 
-// memory is what the indexes take, in bytes.
-func (c *content) memory() int64 { return int64(cap(c.offsets.raw) + cap(c.times.raw)) }
+// memory is what the indexes and the recent batches take, in bytes.
+func (c *content) memory() int64 {
+	return int64(cap(c.offsets.raw) + cap(c.times.raw) + cap(c.recent)*recentBatchSize)
+}

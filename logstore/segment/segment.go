@@ -166,8 +166,11 @@ func (s *Segment) NextOffset() (int64, error) {
 
 // Close writes the indexes, with the last time index entry, and gives the file up; the
 // descriptor is closed when the last region is released. Nothing is synced. The segment
-// is closed also after an error.
+// is closed also after an error. A second Close does nothing.
 func (s *Segment) Close() error {
+	if s.isClosed() {
+		return nil
+	}
 	err := s.finishIndexes()
 	if dropErr := s.DropTail(); err == nil {
 		err = dropErr
@@ -197,6 +200,8 @@ func (s *Segment) Abandon() { s.closeFile() }
 // readable. Missing files are not an error. The caller syncs the directory.
 func (s *Segment) Delete() error {
 	s.Abandon()
+	s.indexMu.Lock() // whoever is writing an index would make its file again
+	defer s.indexMu.Unlock()
 	for _, suffix := range suffixes {
 		if err := removeIfExists(s.opts.FS, s.path(suffix)); err != nil {
 			return fmt.Errorf("delete segment %d: %w", s.base, err)

@@ -64,6 +64,31 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestIndexesOfADeletedSegmentStayAway: who moves recovery points works beside retention.
+func TestIndexesOfADeletedSegmentStayAway(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	s := mustCreate(t, o, 0)
+	mustAppend(t, s, testBatch(0, 1, 300, 0), testBatch(1, 1, 300, 0))
+	b, err := s.BeginIndexSync()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, testBatch(2, 1, 300, 0), testBatch(3, 1, 300, 0))
+	if err := s.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	b.Finish(nil)
+	if _, err := s.BeginIndexSync(); !errors.Is(err, ErrClosed) {
+		t.Errorf("sync of a deleted segment: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close of a deleted segment: %v", err)
+	}
+	if entries, err := o.FS.ReadDir(testDir); err != nil || len(entries) != 0 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
 // TestOrphanIndexIsEmptied: what a deletion that was cut short has left of an older
 // segment is not taken for this one's.
 func TestOrphanIndexIsEmptied(t *testing.T) {

@@ -27,6 +27,7 @@ func (s *Segment) TruncateTo(now time.Time, offset int64) (removed int64, err er
 		return 0, err
 	}
 	removed = s.endBefore(now, from, rest)
+	s.countIndex()
 	if err := s.dropTail(f); err != nil {
 		return removed, fmt.Errorf("truncate segment %d: %w", s.base, err)
 	}
