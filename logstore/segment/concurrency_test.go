@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
 )
 
@@ -130,6 +131,69 @@ func flushSome(s *Segment) error {
 	}
 	f.Finish(f.File().Sync())
 	return nil
+}
+
+// TestReaderOvertakenByTruncation: between a reader's look at the index and its look at
+// the file, batches are truncated and others written in their place. What it meets is no
+// damage.
+func TestReaderOvertakenByTruncation(t *testing.T) {
+	readers := map[string]func(*Segment) error{
+		"lookup":  func(s *Segment) error { _, _, err := s.Lookup(3); return err },
+		"read":    func(s *Segment) error { return readAt(s, 1) },
+		"by time": func(s *Segment) error { _, _, err := s.OffsetForTimestamp(1, 0); return err },
+		"walk": func(s *Segment) error {
+			return s.ForEachBatch(0, maxOffset, func(v batch.View, _ int64) error { return v.Check() })
+		},
+	}
+	for name, read := range readers {
+		for overtakeAt := 1; overtakeAt <= 2; overtakeAt++ {
+			s, arm := overtakenSegment(t)
+			arm(overtakeAt)
+			if err := read(s); err != nil {
+				t.Errorf("%s, overtaken at read %d: %v", name, overtakeAt, err)
+			}
+		}
+	}
+}
+
+func readAt(s *Segment, o int64) error {
+	r, err := s.Read(ReadParams{Offset: o, MaxPos: s.Size(), MaxBytes: 1 << 20})
+	if r.Region != nil {
+		r.Region.Release()
+	}
+	return err
+}
+
+// overtakenSegment is a cold one in which all batches but the first are replaced by a
+// larger one just before the n-th read of its log file.
+func overtakenSegment(t *testing.T) (s *Segment, arm func(n int)) {
+	countdown := 0
+	fsys := hookfs.Wrap(vfs.NewMem(), false, func(c *hookfs.Call) error {
+		if c.Op != hookfs.Read || countdown == 0 {
+			return nil
+		}
+		if countdown--; countdown > 0 {
+			return nil
+		}
+		if _, err := s.TruncateTo(testNow, 1); err != nil {
+			return err
+		}
+		return s.Append(testNow, testBatch(1, 1, 3000, 0))
+	})
+	o := testOptions(fsys)
+	o.IndexIntervalBytes = 1 << 20
+	s = mustCreate(t, o, 0)
+	for i := range int64(10) {
+		mustAppend(t, s, testBatch(i, 1, 100, i))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, o, 0)
+	if err := s.Seal(); err != nil { // loads the indexes
+		t.Fatal(err)
+	}
+	return s, func(n int) { countdown = n }
 }
 
 // TestRegionOutlivesDeletion: what was handed out stays readable after the segment is

@@ -110,6 +110,36 @@ func TestUnflushedFileStaysOpen(t *testing.T) {
 	}
 }
 
+// TestFlushDuringAWrite: a flush that begins while bytes are on their way into the file
+// does not cover them, even if nothing else happens until its sync is done.
+func TestFlushDuringAWrite(t *testing.T) {
+	var s *Segment
+	var flush *Flush
+	armed := false
+	fsys := hookfs.Wrap(vfs.NewMem(), false, func(c *hookfs.Call) error {
+		if !armed || c.Op != hookfs.Write {
+			return nil
+		}
+		armed = false
+		var err error
+		flush, err = s.BeginFlush()
+		return err
+	})
+	s = mustCreate(t, testOptions(fsys), 0)
+	armed = true
+	mustAppend(t, s, testBatch(0, 1, 10, 0))
+	if flush == nil {
+		t.Fatal("no flush began during the write")
+	}
+	flush.Finish(flush.File().Sync())
+	if !s.Unflushed() {
+		t.Error("the file counts as flushed")
+	}
+	if err := flushSome(s); err != nil || s.Unflushed() {
+		t.Errorf("after another flush: %v, unflushed %v", err, s.Unflushed())
+	}
+}
+
 func TestIndexMemoryIsBounded(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.IndexIntervalBytes = 0
