@@ -48,7 +48,7 @@ type produceCall struct {
 	req    *kmsg.ProduceRequest
 	answer produceAnswer
 	append replica.AppendRequest
-	places []producePlace // in the answer, of append.Partitions, same order
+	places []producePlace       // in the answer, of append.Partitions, same order
 	queued map[producePlace]int // index in places; nil until a partition is named again
 	wait   *wire.Pending        // nil: answered in the first stage
 

@@ -3,6 +3,9 @@ package handlers
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -47,15 +50,18 @@ type fetchCall struct {
 
 func (h *Handlers) fetch(ctx context.Context, c *call, req *kmsg.FetchRequest) wire.Outcome {
 	f := &fetchCall{h: h, call: c, req: req}
+	if err := checkFetchTags(req); err != nil {
+		return wire.Outcome{Close: err}
+	}
 	f.session = h.sessions.NewContext(c.request.Received, f.sessionRequest())
 	if err := f.session.Err(); err != nil {
 		return f.failed(err)
 	}
-	if req.IsolationLevel != int8(replica.ReadUncommitted) && req.IsolationLevel != int8(replica.ReadCommitted) {
-		return f.failed(kafkaerr.UnknownServerError)
-	}
 	f.resolve()
 	if len(f.ask.Partitions) > 0 {
+		if !validIsolation(req.IsolationLevel) {
+			return f.refused(kafkaerr.UnknownServerError)
+		}
 		c.request.Park() // it waits for others' records from here on
 		h.replicas.Fetch(ctx, &f.ask)
 		for i := range f.ask.Partitions {
@@ -63,6 +69,21 @@ func (h *Handlers) fetch(ctx context.Context, c *call, req *kmsg.FetchRequest) w
 		}
 	}
 	return f.outcome()
+}
+
+// checkFetchTags refuses tagged fields in versions that do not have them yet, as Kafka's
+// decoder does.
+func checkFetchTags(req *kmsg.FetchRequest) error {
+	early := req.Version < 15 && (req.ReplicaState.ID != -1 || req.ReplicaState.Epoch != -1)
+	for i := 0; i < len(req.Topics) && !early && req.Version < 18; i++ {
+		early = slices.ContainsFunc(req.Topics[i].Partitions, func(p kmsg.FetchRequestTopicPartition) bool {
+			return p.HighWatermark != math.MaxInt64 || req.Version < 17 && p.ReplicaDirectoryID != uuid.Zero
+		})
+	}
+	if early {
+		return fmt.Errorf("%w: Fetch version %d has a tagged field of a later one", errBadBody, req.Version)
+	}
+	return nil
 }
 
 // replicaID is the follower that asks, negative for a consumer.
@@ -122,7 +143,7 @@ func (f *fetchCall) resolve() {
 	f.results = make([]replica.FetchResult, len(f.parts), len(wanted))
 	f.parts = append(f.parts, failed...)
 	for _, err := range errs {
-		f.results = append(f.results, replica.FetchResult{Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1})
+		f.results = append(f.results, unreadable(err))
 	}
 	f.bounds()
 }
@@ -144,10 +165,41 @@ func (f *fetchCall) bounds() {
 	f.ask.AnyReplica = f.ask.ReplicaID < 0 && f.req.Version >= 11
 }
 
-// failed is an answer whose error concerns the whole request.
+// unreadable is the answer about a partition that is not asked for its records. Unlike
+// one that was asked, it has a list of aborted transactions, an empty one
+// (FetchResponse.partitionResponse).
+func unreadable(err error) replica.FetchResult {
+	return replica.FetchResult{
+		Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1,
+		AbortedTransactions: []replica.AbortedTransaction{},
+	}
+}
+
+// failed is an answer whose error concerns the session.
 func (f *fetchCall) failed(err error) wire.Outcome {
 	resp := f.req.ResponseKind().(*kmsg.FetchResponse)
 	resp.ErrorCode = kafkaerr.Code(err)
+	return wire.Outcome{Response: encode(f.call, resp)}
+}
+
+// refused is the answer to a request that cannot be carried out: the error stands for
+// the whole and, since versions before 7 know no such error, for each partition named, as
+// long as these have names (FetchRequest.getErrorResponse).
+func (f *fetchCall) refused(err error) wire.Outcome {
+	resp := f.req.ResponseKind().(*kmsg.FetchResponse)
+	resp.ErrorCode, resp.SessionID = kafkaerr.Code(err), f.req.SessionID
+	if f.req.Version >= 13 {
+		return wire.Outcome{Response: encode(f.call, resp)}
+	}
+	result := unreadable(err)
+	for i := range f.req.Topics {
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic = f.req.Topics[i].Topic
+		for j := range f.req.Topics[i].Partitions {
+			topic.Partitions = append(topic.Partitions, f.partition(resp, f.req.Topics[i].Partitions[j].Partition, &result))
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
 	return wire.Outcome{Response: encode(f.call, resp)}
 }
 
@@ -211,7 +263,9 @@ func (f *fetchCall) partition(resp *kmsg.FetchResponse, index int32, r *replica.
 	}
 	if f.req.Version >= 16 && (errors.Is(r.Err, kafkaerr.NotLeaderOrFollower) || errors.Is(r.Err, kafkaerr.FencedLeaderEpoch)) {
 		p.CurrentLeader.LeaderID, p.CurrentLeader.LeaderEpoch = r.CurrentLeader.ID, r.CurrentLeader.Epoch
-		f.addLeaderAddress(resp, r.CurrentLeader.ID)
+		if f.ask.ReplicaID < 0 { // followers know the brokers from metadata
+			f.addLeaderAddress(resp, r.CurrentLeader.ID)
+		}
 	}
 	return p
 }

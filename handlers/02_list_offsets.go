@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
@@ -22,34 +23,75 @@ import (
 //	v9   latest tiered, -5 (KIP-1005)
 //	v10  timeout, for tiered look-ups
 //	v11  earliest pending upload, -6 (KIP-1023)
+//
+// A topic that is named in several places is answered in one, as in Kafka.
 func (h *Handlers) listOffsets(_ context.Context, _ *call, req *kmsg.ListOffsetsRequest) (kmsg.Response, error) {
-	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
-	image := h.image()
-	repeated := repeatedPartitions(req)
-	ask := replica.ListOffsetsRequest{Version: req.Version, ReplicaID: req.ReplicaID, Isolation: replica.Isolation(req.IsolationLevel)}
+	l := listOffsetsCall{req: req, image: h.image(), repeated: repeatedPartitions(req)}
+	l.ask = replica.ListOffsetsRequest{Version: req.Version, ReplicaID: req.ReplicaID, Isolation: replica.Isolation(req.IsolationLevel)}
 	for i := range req.Topics {
-		ask.Partitions = ask.Partitions[:0]
-		partitions := make([]int32, 0, len(req.Topics[i].Partitions))
-		for _, p := range req.Topics[i].Partitions {
-			part := replica.ListOffsetsPartition{CurrentLeaderEpoch: p.CurrentLeaderEpoch, Timestamp: p.Timestamp}
-			part.TopicIDPartition, part.Result.Err = resolve(image, req.Topics[i].Topic, p.Partition)
-			switch repeated.visit(req.Topics[i].Topic, p.Partition) {
-			case firstOfMany:
-				part.Result.Err = kafkaerr.InvalidRequest
-			case answeredBefore:
-				continue
-			}
-			ask.Partitions, partitions = append(ask.Partitions, part), append(partitions, p.Partition)
-		}
-		h.replicas.ListOffsets(&ask)
-		topic := kmsg.NewListOffsetsResponseTopic()
-		topic.Topic = req.Topics[i].Topic
-		for j := range ask.Partitions {
-			topic.Partitions = append(topic.Partitions, listOffsetsAnswer(req.Version, partitions[j], &ask.Partitions[j].Result))
-		}
-		resp.Topics = append(resp.Topics, topic)
+		l.resolve(&req.Topics[i])
 	}
-	return resp, nil
+	h.replicas.ListOffsets(&l.ask)
+	return l.response(), nil
+}
+
+// listOffsetsCall is a ListOffsets request on its way.
+type listOffsetsCall struct {
+	req      *kmsg.ListOffsetsRequest
+	image    *metadata.Image
+	repeated repeats
+	ask      replica.ListOffsetsRequest
+	names    []topicPartition // of ask.Partitions, same order
+}
+
+// resolve adds the partitions of a topic to what is asked.
+func (l *listOffsetsCall) resolve(topic *kmsg.ListOffsetsRequestTopic) {
+	for i := range topic.Partitions {
+		p := &topic.Partitions[i]
+		name := topicPartition{topic.Topic, p.Partition}
+		visit := l.repeated.visit(name)
+		if visit == answeredBefore {
+			continue
+		}
+		part := replica.ListOffsetsPartition{CurrentLeaderEpoch: p.CurrentLeaderEpoch, Timestamp: p.Timestamp}
+		part.TopicIDPartition, part.Result.Err = l.check(name, p.Timestamp, visit)
+		l.ask.Partitions, l.names = append(l.ask.Partitions, part), append(l.names, name)
+	}
+}
+
+// check is everything that can refuse a partition before its log is asked, in Kafka's
+// order. A bad isolation level fails the request there, which is the same for each
+// partition.
+func (l *listOffsetsCall) check(name topicPartition, timestamp int64, visit visit) (replica.TopicIDPartition, error) {
+	switch {
+	case !validIsolation(l.req.IsolationLevel):
+		return replica.TopicIDPartition{}, kafkaerr.UnknownServerError
+	case visit == firstOfMany:
+		return replica.TopicIDPartition{}, kafkaerr.InvalidRequest
+	}
+	if err := replica.CheckTimestamp(l.req.Version, timestamp); err != nil {
+		return replica.TopicIDPartition{}, err
+	}
+	return resolve(l.image, name.topic, name.partition)
+}
+
+// response shapes the results. A topic without partitions is not answered.
+func (l *listOffsetsCall) response() *kmsg.ListOffsetsResponse {
+	resp := l.req.ResponseKind().(*kmsg.ListOffsetsResponse)
+	topics := make(map[string]int, len(l.req.Topics)) // index in resp.Topics
+	for i := range l.ask.Partitions {
+		name := l.names[i]
+		at, ok := topics[name.topic]
+		if !ok {
+			at = len(resp.Topics)
+			topics[name.topic] = at
+			topic := kmsg.NewListOffsetsResponseTopic()
+			topic.Topic = name.topic
+			resp.Topics = append(resp.Topics, topic)
+		}
+		resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, listOffsetsAnswer(l.req.Version, name.partition, &l.ask.Partitions[i].Result))
+	}
+	return resp
 }
 
 // repeats knows which partitions a request names more than once. They are refused, and
@@ -86,8 +128,7 @@ func repeatedPartitions(req *kmsg.ListOffsetsRequest) repeats {
 }
 
 // visit tells how to answer the next naming of a partition.
-func (r repeats) visit(topic string, partition int32) visit {
-	at := topicPartition{topic, partition}
+func (r repeats) visit(at topicPartition) visit {
 	v := r[at]
 	if v == firstOfMany {
 		r[at] = answeredBefore

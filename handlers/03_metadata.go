@@ -27,9 +27,6 @@ import (
 //	v12  topics may be asked by id
 //	v13  top-level error code (KIP-1102)
 
-// unsetOperations is the value of an authorized-operations field that nobody asked for.
-const unsetOperations int32 = -2147483648
-
 func (h *Handlers) metadata(_ context.Context, c *call, req *kmsg.MetadataRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	if err := checkMetadata(req); err != nil {

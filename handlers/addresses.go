@@ -68,7 +68,7 @@ func (h *Handlers) anyAliveBroker(image *metadata.Image) int32 {
 func (h *Handlers) leaderAddress(c *call, id int32) (host string, port int32, rack *string, ok bool) {
 	image := h.image()
 	broker := image.Broker(id)
-	if broker == nil {
+	if broker == nil || broker.Fenced {
 		return "", 0, nil, false
 	}
 	host, port, ok = h.address(image, c, broker)

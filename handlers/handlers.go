@@ -147,3 +147,8 @@ func resolveID(image *metadata.Image, id uuid.UUID, partition int32) (replica.To
 	}
 	return at, nil
 }
+
+// validIsolation tells whether a number is an isolation level at all.
+func validIsolation(level int8) bool {
+	return level == int8(replica.ReadUncommitted) || level == int8(replica.ReadCommitted)
+}

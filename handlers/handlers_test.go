@@ -51,8 +51,20 @@ func (f *fakeReplicas) Fetch(_ context.Context, r *replica.FetchRequest) {
 		r.Partitions[i].Result = f.fetched
 	}
 }
-func (f *fakeReplicas) ListOffsets(*replica.ListOffsetsRequest)              {}
-func (f *fakeReplicas) OffsetForLeaderEpoch([]replica.EpochRequestPartition) {}
+
+func (f *fakeReplicas) ListOffsets(r *replica.ListOffsetsRequest) {
+	for i := range r.Partitions {
+		if r.Partitions[i].Result.Err == nil {
+			r.Partitions[i].Result = replica.ListOffsetsResult{TimestampMs: -1, Offset: 42, LeaderEpoch: 5}
+		}
+	}
+}
+
+func (f *fakeReplicas) OffsetForLeaderEpoch(parts []replica.EpochRequestPartition) {
+	for i := range parts {
+		parts[i].Result = replica.EpochEndOffset{Epoch: 5, EndOffset: 42}
+	}
+}
 
 type fakeNode struct {
 	calls chan kmsg.Request

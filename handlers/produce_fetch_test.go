@@ -87,17 +87,37 @@ func TestProduceTellsWhichRecordsAreWrong(t *testing.T) {
 	}
 }
 
-func TestProduceNamesTheNewLeader(t *testing.T) {
-	f := newFixture(t)
-	f.replicas.result = replica.AppendResult{
-		Err: fmt.Errorf("partition: %w", kafkaerr.NotLeaderOrFollower), BaseOffset: -1, CurrentLeader: replica.Leader{ID: 2, Epoch: 9},
-	}
-	for version, want := range map[int16]bool{9: false, 10: true} {
-		resp := ask[*kmsg.ProduceResponse](t, f, produceRequest(version, -1, oneRecord()))
-		p := resp.Topics[0].Partitions[0]
-		named := p.CurrentLeader.LeaderID == 2 && p.CurrentLeader.LeaderEpoch == 9 && len(resp.Brokers) == 1 && resp.Brokers[0].Port == 1002
-		if named != want {
-			t.Errorf("version %d: leader %+v, brokers %+v", version, p.CurrentLeader, resp.Brokers)
+// A client that asked the wrong broker is told which one leads, and where it is: unless it
+// is not alive, when nobody can reach it (KIP-951).
+func TestAnswersNameTheNewLeader(t *testing.T) {
+	for _, c := range []struct {
+		leader    int32
+		consumer  bool
+		addresses int
+	}{{1, true, 1}, {2, true, 0}, {1, false, 0}} {
+		leader := replica.Leader{ID: c.leader, Epoch: 9}
+		f := newFixture(t)
+		f.replicas.result = replica.AppendResult{Err: fmt.Errorf("partition: %w", kafkaerr.NotLeaderOrFollower), BaseOffset: -1, CurrentLeader: leader}
+		f.replicas.fetched = replica.FetchResult{Err: kafkaerr.FencedLeaderEpoch, HighWatermark: -1, CurrentLeader: leader}
+		if c.consumer {
+			for version, since := range map[int16]bool{9: false, 10: true} {
+				resp := ask[*kmsg.ProduceResponse](t, f, produceRequest(version, -1, oneRecord()))
+				got := resp.Topics[0].Partitions[0].CurrentLeader
+				if named := got.LeaderID == c.leader && got.LeaderEpoch == 9; named != since || len(resp.Brokers) != c.addresses && since {
+					t.Errorf("Produce v%d, leader %d: named %+v, brokers %+v", version, c.leader, got, resp.Brokers)
+				}
+			}
+		}
+		for version, since := range map[int16]bool{15: false, 16: true} {
+			req := fetchRequest(version)
+			if !c.consumer {
+				req.ReplicaState.ID, req.ReplicaState.Epoch = 2, 2
+			}
+			resp := ask[*kmsg.FetchResponse](t, f, req)
+			got := resp.Topics[0].Partitions[0].CurrentLeader
+			if named := got.LeaderID == c.leader && got.LeaderEpoch == 9; named != since || len(resp.Brokers) != c.addresses && since {
+				t.Errorf("Fetch v%d, consumer %v, leader %d: named %+v, brokers %+v", version, c.consumer, c.leader, got, resp.Brokers)
+			}
 		}
 	}
 }
@@ -349,12 +369,59 @@ func TestFetchOfVersion5MapsStorageError(t *testing.T) {
 	}
 }
 
+// Up to version 12 the error stands for each partition too, in the request's names.
 func TestFetchWithBadIsolationFailsAsAWhole(t *testing.T) {
+	for version := int16(4); version <= 18; version++ {
+		f := newFixture(t)
+		req := fetchRequest(version)
+		req.IsolationLevel, req.SessionID, req.SessionEpoch = 7, 0, -1
+		resp := ask[*kmsg.FetchResponse](t, f, req)
+		if version >= 7 && resp.ErrorCode != -1 || len(resp.Topics) == 0 != (version >= 13) {
+			t.Errorf("version %d: %+v", version, resp)
+		}
+		if version < 13 && resp.Topics[0].Partitions[0].ErrorCode != -1 {
+			t.Errorf("version %d: %+v", version, resp.Topics)
+		}
+		req.Topics[0].Topic, req.Topics[0].TopicID = "unknown", uuid.UUID{7}
+		if resp := ask[*kmsg.FetchResponse](t, f, req); resp.ErrorCode != 0 {
+			t.Errorf("version %d: nothing to read, so the level does not matter: error %d", version, resp.ErrorCode)
+		}
+	}
+}
+
+// A reader of an unknown partition is given an empty list of aborted transactions, one
+// whose partition refuses it none.
+func TestFetchErrorsBeforeReadingHaveNoAbortedTransactions(t *testing.T) {
 	f := newFixture(t)
+	f.replicas.fetched = replica.FetchResult{Err: kafkaerr.OffsetOutOfRange}
 	req := fetchRequest(12)
-	req.IsolationLevel = 7
-	if resp := ask[*kmsg.FetchResponse](t, f, req); resp.ErrorCode != -1 || len(resp.Topics) != 0 {
-		t.Errorf("%+v", resp)
+	unknown := req.Topics[0].Partitions[0]
+	unknown.Partition = 9
+	req.Topics[0].Partitions = append(req.Topics[0].Partitions, unknown)
+	parts := ask[*kmsg.FetchResponse](t, f, req).Topics[0].Partitions
+	if parts[0].AbortedTransactions != nil || parts[1].AbortedTransactions == nil {
+		t.Errorf("%+v", parts)
+	}
+}
+
+func TestFetchWithTagsOfALaterVersionIsClosed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		set   func(*kmsg.FetchRequest)
+		since int16
+	}{
+		{"replica state", func(r *kmsg.FetchRequest) { r.ReplicaState.ID = 5 }, 15},
+		{"directory id", func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].ReplicaDirectoryID = uuid.UUID{1} }, 17},
+		{"high watermark", func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].HighWatermark = 3 }, 18},
+	} {
+		for version := int16(12); version <= 18; version++ {
+			f := newFixture(t)
+			req := fetchRequest(version)
+			c.set(req)
+			if out := f.h.Handle(t.Context(), f.request(req)); out.Close == nil != (version >= c.since) {
+				t.Errorf("%s in version %d: %+v", c.name, version, out)
+			}
+		}
 	}
 }
 

@@ -158,6 +158,7 @@ type ListOffsetsPartition struct {
 	CurrentLeaderEpoch int32 // -1: not checked (other negative values are, unlike Fetch's)
 	Timestamp          int64 // ms, or one of the special ones below
 
+	// Result with an error is not looked for any more.
 	Result ListOffsetsResult
 }
 
@@ -186,6 +187,6 @@ type EpochRequestPartition struct {
 	CurrentLeaderEpoch int32 // -1: not checked
 	LeaderEpoch        int32 // the epoch asked for
 
-	Err    error
+	Err    error // set by the caller: nothing is looked for
 	Result EpochEndOffset
 }

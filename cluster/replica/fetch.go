@@ -125,10 +125,15 @@ func (d *delayedFetch) TryComplete() bool {
 // OnComplete implements purgatory.Operation.
 func (d *delayedFetch) OnComplete(purgatory.Cause) { close(d.ended) }
 
-// ListOffsets answers each partition of req.
+// ListOffsets answers each partition of req, except those that the caller has given an
+// error already: they are left alone, so that what Kafka checks before it looks for the
+// partition comes first.
 func (m *Manager) ListOffsets(req *ListOffsetsRequest) {
 	for i := range req.Partitions {
 		want := &req.Partitions[i]
+		if want.Result.Err != nil {
+			continue
+		}
 		h, err := m.find(want.TopicIDPartition)
 		if err != nil {
 			want.Result = failedListOffsets(err)
@@ -138,10 +143,14 @@ func (m *Manager) ListOffsets(req *ListOffsetsRequest) {
 	}
 }
 
-// OffsetForLeaderEpoch answers each partition: where the epoch asked for ends here.
+// OffsetForLeaderEpoch answers each partition: where the epoch asked for ends here. One
+// that the caller has given an error already is left alone.
 func (m *Manager) OffsetForLeaderEpoch(parts []EpochRequestPartition) {
 	for i := range parts {
 		want := &parts[i]
+		if want.Err != nil {
+			continue
+		}
 		h, err := m.find(want.TopicIDPartition)
 		if err != nil {
 			want.Result, want.Err = EpochEndOffset{Epoch: -1, EndOffset: -1}, err

@@ -28,13 +28,21 @@ func firstVersionOf(timestamp int64) (version int16, known bool) {
 	return 0, timestamp >= 0
 }
 
+// CheckTimestamp refuses a special timestamp that is none, or that this version of
+// ListOffsets does not have yet. Kafka does so before it looks for the partition.
+func CheckTimestamp(requestVersion int16, timestamp int64) error {
+	if version, known := firstVersionOf(timestamp); !known || requestVersion < version {
+		return fmt.Errorf("timestamp %d in ListOffsets version %d: %w", timestamp, requestVersion, kafkaerr.UnsupportedVersion)
+	}
+	return nil
+}
+
 // ListOffsets finds the offset for a timestamp, special ones included. This broker has no
 // tiered storage, so "local" means all there is and "tiered" nothing
 // (Partition.fetchOffsetForTimestamp, UnifiedLog.fetchOffsetByTimestamp).
 func (p *Partition) ListOffsets(req *ListOffsetsRequest, want *ListOffsetsPartition) ListOffsetsResult {
-	version, known := firstVersionOf(want.Timestamp)
-	if !known || req.Version < version {
-		return failedListOffsets(kafkaerr.UnsupportedVersion)
+	if err := CheckTimestamp(req.Version, want.Timestamp); err != nil {
+		return failedListOffsets(err)
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -140,7 +140,7 @@ func (c *Cache) Assign(epoch int32, startOffset int64) bool {
 // what was there is gone.
 func (c *Cache) EndOffsetFor(epoch int32, logEnd int64) (foundEpoch int32, endOffset int64) {
 	entries := c.load()
-	if epoch < 0 || len(entries) == 0 {
+	if epoch == Undefined || len(entries) == 0 {
 		return Undefined, Undefined
 	}
 	if entries[len(entries)-1].Epoch == epoch {
