@@ -26,6 +26,7 @@ type Controller struct {
 	brokers, clients chan *request
 	lost             chan brokerIncarnation
 	stopped          chan struct{} // closed when Run has returned
+	runOnce          sync.Once
 	closeOnce        sync.Once
 	closing          chan struct{}
 	metrics          *metrics
@@ -49,6 +50,11 @@ func New(opts Options) *Controller {
 // Run decides requests whenever this node leads the log, until ctx ends or Close is
 // called. It may be called once.
 func (c *Controller) Run(ctx context.Context) {
+	first := false
+	c.runOnce.Do(func() { first = true })
+	if !first { // or it was closed before it ran
+		return
+	}
 	defer close(c.stopped)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -65,6 +71,7 @@ func (c *Controller) Run(ctx context.Context) {
 // Close ends Run and waits for it. Requests that have no answer get NOT_CONTROLLER.
 func (c *Controller) Close() {
 	c.closeOnce.Do(func() { close(c.closing) })
+	c.runOnce.Do(func() { close(c.stopped) })
 	<-c.stopped
 }
 

@@ -21,10 +21,13 @@ const (
 	// internalReplicationFactor is that of internal topics where none is asked for (D21).
 	internalReplicationFactor = 3
 	maxConfigValueLength      = 32767 // Short.MAX_VALUE
-	durabilityKey             = "durability"
+	// maxConfigBytes bounds the configuration in one request: it is held in memory and
+	// written in one transaction. Kafka's bound on the latter is 8 MiB, too.
+	maxConfigBytes = 8 << 20
+	durabilityKey  = "durability"
 )
 
-const tooManyText = "the request would take more records than one may"
+const tooManyText = "the request is larger than one may be: ask for fewer topics at once"
 
 // createTopics decides a CreateTopics request, versions 2 to 7 (ControllerApis and
 // ReplicationControlManager.createTopics; the order of the checks is Kafka's):
@@ -44,7 +47,7 @@ func (s *state) createTopics(now time.Time, call Call) decision {
 		if call.timedOut(now, req.TimeoutMillis) {
 			return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.RequestTimedOut, ""))}
 		}
-		if tooManyPartitions(topics, s.opts.DefaultPartitions) {
+		if tooManyPartitions(topics, s.opts.DefaultPartitions) || configBytes(topics) > maxConfigBytes {
 			return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.PolicyViolation,
 				tooManyText))}
 		}
@@ -113,6 +116,17 @@ func tooManyPartitions(topics []*kmsg.CreateTopicsRequestTopic, defaultPartition
 		}
 	}
 	return total > maxRecordsPerRequest
+}
+
+func configBytes(topics []*kmsg.CreateTopicsRequestTopic) (total int) {
+	for _, t := range topics {
+		for _, c := range t.Configs {
+			if total += len(c.Name); c.Value != nil {
+				total += len(*c.Value)
+			}
+		}
+	}
+	return total
 }
 
 // createTopic decides one topic. The first record is the topic's, its configuration

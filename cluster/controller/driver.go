@@ -22,6 +22,8 @@ const (
 	// maxPendingRecords stops the taking of requests while so many records are on their
 	// way: it bounds memory, and how much is lost work when leadership ends.
 	maxPendingRecords = 2 * maxRecordsPerRequest
+	// toleratedLateness of the timer is not taken for a standstill of the process.
+	toleratedLateness = 200 * time.Millisecond
 	// barrierRetry is the pause after a failed barrier of a node that still leads.
 	barrierRetry = 100 * time.Millisecond
 )
@@ -61,6 +63,8 @@ type driver struct {
 	sent           int // of pending, how many the pipeline has, or have no records
 	pendingRecords int
 
+	tickAt time.Time // when the timer is to fire
+
 	barrier       chan barrierResult
 	barrierSerial int // of the barrier that counts
 	barrierStop   context.CancelFunc
@@ -91,29 +95,40 @@ func (d *driver) run(ctx context.Context) {
 	defer d.shutdown()
 	for ctx.Err() == nil {
 		d.setTimer(timer)
-		brokers, clients := d.queues()
-		send, next := d.nextToSend()
-		select {
-		case l := <-d.c.opts.Log.Leadership():
-			d.leadership(ctx, l)
-		case o := <-d.outcomes():
-			d.finish(ctx, o)
-		case send <- next:
-			d.sent++
-		case b := <-d.barrier:
-			d.barrierDone(ctx, b)
-		case p := <-d.probes.done:
-			d.probed(ctx, p)
-		case id := <-d.c.lost:
-			d.connectionLost(ctx, id)
-		case r := <-brokers:
-			d.take(ctx, r, addressNotProbed)
-		case r := <-clients:
-			d.take(ctx, r, addressNotProbed)
-		case <-timer.C:
-			d.tick(ctx, time.Now())
-		case <-ctx.Done():
-		}
+		step := d.nextStep(ctx, timer)
+		woke := time.Now()
+		d.noteStandstill(woke, woke.Sub(d.tickAt))
+		step()
+		done := time.Now()
+		d.noteStandstill(done, done.Sub(woke))
+	}
+}
+
+// nextStep waits for something to do.
+func (d *driver) nextStep(ctx context.Context, timer *time.Timer) func() {
+	brokers, clients := d.queues()
+	send, next := d.nextToSend()
+	select {
+	case l := <-d.c.opts.Log.Leadership():
+		return func() { d.leadership(ctx, l) }
+	case o := <-d.outcomes():
+		return func() { d.finish(ctx, o) }
+	case send <- next:
+		return func() { d.sent++ }
+	case b := <-d.barrier:
+		return func() { d.barrierDone(ctx, b) }
+	case p := <-d.probes.done:
+		return func() { d.probed(ctx, p) }
+	case id := <-d.c.lost:
+		return func() { d.connectionLost(ctx, id) }
+	case r := <-brokers:
+		return func() { d.take(ctx, r, addressNotProbed) }
+	case r := <-clients:
+		return func() { d.take(ctx, r, addressNotProbed) }
+	case <-timer.C:
+		return func() { d.tick(ctx, time.Now()) }
+	case <-ctx.Done():
+		return func() {}
 	}
 }
 
@@ -148,11 +163,24 @@ func (d *driver) outcomes() <-chan outcome {
 }
 
 func (d *driver) setTimer(timer *time.Timer) {
-	if d.phase != active {
-		timer.Reset(time.Hour)
-		return
+	now := time.Now()
+	d.tickAt = now.Add(time.Hour)
+	if d.phase == active {
+		d.tickAt = d.state.nextTick()
 	}
-	timer.Reset(time.Until(d.state.nextTick()))
+	if d.tickAt.Before(now) {
+		d.tickAt = now
+	}
+	timer.Reset(d.tickAt.Sub(now))
+}
+
+// noteStandstill gives sessions back the time in which this process stood still (SIGSTOP, a
+// laptop's lid), or was busy with one decision. What brokers sent meanwhile waits in the
+// queue, or has yet to arrive.
+func (d *driver) noteStandstill(now time.Time, standstill time.Duration) {
+	if d.phase == active && standstill > toleratedLateness {
+		d.state.forgive(now, standstill)
+	}
 }
 
 // leadership takes the news of who leads.
@@ -244,10 +272,11 @@ func (d *driver) take(ctx context.Context, r *request, known addressKnowledge) {
 		r.done <- answer{err: fmt.Errorf("node %d: %w", d.c.opts.NodeID, kafkaerr.NotController)}
 		return
 	}
+	now := time.Now()
 	if r.ctx.Err() != nil { // nobody waits any more
+		d.state.heardLate(now, r.call)
 		return
 	}
-	now := time.Now()
 	if _, ok := r.call.Request.(*kmsg.BrokerRegistrationRequest); ok {
 		decided, probe := d.state.registerBroker(now, r.call, known)
 		switch {
@@ -292,6 +321,10 @@ func (d *driver) enqueue(decided decision, r *request) {
 	}
 	if decided.fencing {
 		d.c.metrics.fenced.Inc()
+	}
+	if len(decided.records) > 0 && r != nil {
+		d.c.opts.Logger.Debug("decided", "request", kmsg.NameForKey(r.call.Request.Key()), "principal", r.call.Principal,
+			"records", len(decided.records), "entries", len(entries))
 	}
 	d.state.apply(decided.records)
 	p := &inflight{decision: decided, request: r, entries: entries}
@@ -356,6 +389,10 @@ func (p *inflight) answer(a answer) {
 func (d *driver) tick(ctx context.Context, now time.Time) {
 	if d.phase != active {
 		return
+	}
+	// A heartbeat that waits in the queue counts.
+	for range len(d.c.brokers) {
+		d.take(ctx, <-d.c.brokers, addressNotProbed)
 	}
 	for _, b := range d.state.suspects(now) {
 		d.suspect(ctx, now, b)

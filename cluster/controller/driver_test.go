@@ -16,6 +16,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // rig is a running controller on a fakeLog, in a bubble.
@@ -345,6 +346,88 @@ func TestSilentBrokerIsFencedWhenItsSessionEnds(t *testing.T) {
 			t.Fatal("a heartbeat with the same epoch does not bring it back")
 		}
 	})
+}
+
+func TestHeartbeatThatWaitedTooLongStillCounts(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		r.lead(1)
+		epoch := r.brokers(1)[1]
+		time.Sleep(2900 * time.Millisecond)
+		// A barrier holds everything up; the broker gives up waiting for its answer.
+		r.log.delay(time.Second)
+		r.log.planNext(fate{drop: true})
+		lost := r.send(createTopics("a"))
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		time.Sleep(1100 * time.Millisecond) // the proposal has failed, the barrier is on its way
+		if _, _, err := r.c.Handle(ctx, Call{Request: r.heartbeatRequest(1, epoch)}); err == nil {
+			t.Fatal("answered during a barrier")
+		}
+		wantNotController(t, <-lost)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if r.log.newest().Broker(1).Fenced {
+			t.Fatal("fenced although it was heard")
+		}
+	})
+}
+
+// slowConfigs stops the controller's goroutine for a while, as SIGSTOP would.
+type slowConfigs struct{ fakeConfigs }
+
+func (slowConfigs) Validate(map[string]string) error {
+	time.Sleep(10 * time.Second)
+	return nil
+}
+
+func TestStandstillOfTheControllerFencesNobody(t *testing.T) {
+	bubble(t, func(o *Options) { o.Topics = slowConfigs{} }, func(t *testing.T, r *rig) {
+		r.lead(1)
+		epoch := r.brokers(2)[1]
+		got := r.send(createTopics("a"))
+		time.Sleep(9 * time.Second)
+		beat := r.send(r.heartbeatRequest(1, epoch))
+		wantCreated(t, <-got)
+		<-beat
+		time.Sleep(2900 * time.Millisecond) // broker 2 has not had a session to be heard in
+		synctest.Wait()
+		if image := r.log.newest(); image.Broker(1).Fenced || image.Broker(2).Fenced {
+			t.Fatal("fenced for a time in which the controller could not hear")
+		}
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if !r.log.newest().Broker(2).Fenced {
+			t.Fatal("not fenced after its session")
+		}
+	})
+}
+
+func TestSessionsAreExtendedByAStandstillOfTheController(t *testing.T) {
+	w := newWorld()
+	w.commit(decision{records: []metadata.Record{
+		metadata.RegisterBrokerRecord{Broker: metadata.Broker{ID: 1, Epoch: 1, LogDirs: []uuid.UUID{{1}}}},
+	}})
+	w.activate(w.now, w.image)
+	w.tickBy(time.Second)
+	w.now = w.now.Add(time.Hour)
+	w.forgive(w.now, time.Hour)
+	w.tickBy(time.Second)
+	if w.image.Broker(1).Fenced {
+		t.Fatal("fenced for a time in which the controller could not hear")
+	}
+	w.tickBy(1001 * time.Millisecond)
+	if !w.image.Broker(1).Fenced {
+		t.Fatal("not fenced when its session ended")
+	}
+}
+
+func TestCloseWithoutRun(t *testing.T) {
+	c := New(Options{Log: newFakeLog(), Topics: fakeConfigs{}})
+	c.Close()
+	c.Run(t.Context())
+	if _, _, err := c.Handle(t.Context(), Call{Request: createTopics("a")}); !errors.Is(err, kafkaerr.NotController) {
+		t.Fatal(err)
+	}
 }
 
 func TestNewControllerGivesEveryBrokerAFullSession(t *testing.T) {

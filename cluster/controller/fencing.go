@@ -204,6 +204,18 @@ func (s *state) fenceRefusing(id int32, epoch int64, probed time.Time) (decision
 	return decision{records: s.fence(b), fencing: true}, true
 }
 
+// forgive adds the time in which this process stood still to every session.
+func (s *state) forgive(now time.Time, standstill time.Duration) {
+	for _, n := range s.sessions {
+		if n.contact.IsZero() {
+			continue
+		}
+		if n.contact = n.contact.Add(standstill); n.contact.After(now) {
+			n.contact = now
+		}
+	}
+}
+
 // nextTick is when tick has something to look at.
 func (s *state) nextTick() time.Time {
 	next := s.nextUnclean

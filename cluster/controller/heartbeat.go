@@ -59,6 +59,20 @@ func (s *state) heartbeat(now time.Time, call Call) decision {
 	return d
 }
 
+// heardLate notes a heartbeat whose sender no longer waits for the answer: it was alive,
+// the controller was slow.
+func (s *state) heardLate(now time.Time, call Call) {
+	req, ok := call.Request.(*kmsg.BrokerHeartbeatRequest)
+	if !ok {
+		return
+	}
+	b, n := s.image.Broker(req.BrokerID), s.sessions[req.BrokerID]
+	if b == nil || n.epoch != req.BrokerEpoch || b.Fenced && n.contact.IsZero() {
+		return
+	}
+	n.contact = now
+}
+
 func heartbeatAnswer(req *kmsg.BrokerHeartbeatRequest, n *session, next brokerState) *kmsg.BrokerHeartbeatResponse {
 	resp := req.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
 	resp.IsCaughtUp = req.CurrentMetadataOffset >= n.caughtUpAt

@@ -61,4 +61,3 @@ func parsed[T any](overrides map[string]string, name string) (T, bool) {
 	v, ok := value.(T)
 	return v, ok
 }
-

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,13 +91,22 @@ func (s *server) stop(t *testing.T) {
 	}
 }
 
-// create creates a topic through this server's node and gives the error code.
+// create creates a topic through this server's node and gives the error.
 func (s *server) create(name string, replicas int16) (*kafkaerr.Kind, error) {
+	return s.createWith(name, 2, replicas)
+}
+
+func createRequest(name string, partitions int32, replicas int16) *kmsg.CreateTopicsRequest {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.Version, req.TimeoutMillis = 7, 10_000
 	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 2, replicas
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, replicas
 	req.Topics = append(req.Topics, topic)
+	return req
+}
+
+func (s *server) createWith(name string, partitions int32, replicas int16) (*kafkaerr.Kind, error) {
+	req := createRequest(name, partitions, replicas)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	resp, _, err := s.node.Call(ctx, controller.Call{Request: req})
@@ -391,11 +401,7 @@ func TestFailedProposalsLeaveNoTrace(t *testing.T) {
 		var lost sync.WaitGroup
 		for i := range 3 {
 			lost.Go(func() {
-				req := kmsg.NewPtrCreateTopicsRequest()
-				req.Version, req.TimeoutMillis = 7, 10_000
-				topic := kmsg.NewCreateTopicsRequestTopic()
-				topic.Topic, topic.NumPartitions, topic.ReplicationFactor = fmt.Sprint("lost-", i), 1, 1
-				req.Topics = append(req.Topics, topic)
+				req := createRequest(fmt.Sprint("lost-", i), 1, 1)
 				if resp, _, err := old.ctrl.Handle(context.Background(), controller.Call{Request: req}); !errors.Is(err, kafkaerr.NotController) {
 					t.Errorf("a controller without quorum answered %+v %v", resp, err)
 				}
@@ -416,6 +422,54 @@ func TestFailedProposalsLeaveNoTrace(t *testing.T) {
 		for name, want := range map[string]bool{"before": true, "after": true, "lost-0": false, "lost-1": true, "lost-2": false} {
 			if got := image.Topic(name) != nil; got != want {
 				t.Errorf("topic %s exists: %v", name, got)
+			}
+		}
+	})
+}
+
+// D25: a decision that is larger than an entry takes effect as a whole, on every node.
+func TestDecisionLargerThanAnEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stop()
+		req := createRequest("large-0", 1, 3)
+		throttled := strings.Repeat("10:1,", 6000) + "10:1" // 30 kB, as long as a value may be
+		for i := range 50 {
+			topic := req.Topics[0]
+			topic.Topic = fmt.Sprint("large-", i)
+			topic.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "leader.replication.throttled.replicas", Value: &throttled}}
+			req.Topics = append(req.Topics[:i], topic)
+		}
+		resp, at, err := q.servers[0].node.Call(t.Context(), controller.Call{Request: req})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, topic := range resp.(*kmsg.CreateTopicsResponse).Topics {
+			if topic.ErrorCode != 0 {
+				t.Fatal(topic.Topic, kind(topic.ErrorCode))
+			}
+		}
+		if image := q.converge(); image.NumTopics() != 50 || image.Position().Index < at.Index {
+			t.Fatalf("%d topics at %v, answered %v", image.NumTopics(), image.Position(), at)
+		}
+	})
+}
+
+// Thousands of partitions change with one broker.
+func TestControlledShutdownOfAThousandLeaderships(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 4)
+		defer q.stop()
+		if k, err := q.servers[0].createWith("many", 3000, 3); k != nil || err != nil {
+			t.Fatal(k, err)
+		}
+		victim := q.servers[q.leader().id%3]
+		if err := victim.node.ControlledShutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range q.converge().Topic("many").Partitions {
+			if p.Leader == victim.id || len(p.ISR) != 2 {
+				t.Fatalf("%+v", p)
 			}
 		}
 	})
