@@ -60,31 +60,31 @@ func Unchanged(base *Image, pos Position) *Delta {
 	return &Delta{base: base, next: base.At(pos), touched: newTouched()}
 }
 
-// Merge gives the delta from the base of d to the end of later, which must begin where d
-// ends. Neither may be replayed into afterwards.
-func (d *Delta) Merge(later *Delta) *Delta {
-	m := &Delta{base: d.base, next: later.next, touched: newTouched()}
-	for _, part := range []*Delta{d, later} {
-		maps.Copy(m.touched.topics, part.touched.topics)
-		maps.Copy(m.touched.brokers, part.touched.brokers)
-		maps.Copy(m.touched.configs, part.touched.configs)
-	}
-	m.forgetUndone()
-	return m
+// Merge makes d lead on to the end of later, which must begin where d ends. It costs what
+// later changed. Neither may be replayed into afterwards, and nobody may be reading d.
+func (d *Delta) Merge(later *Delta) {
+	d.next, d.draft = later.next, nil
+	// What exists at neither end is dropped, so that a delta that goes on merging while
+	// topics come and go stays as small as its two images.
+	merge(d.touched.topics, later.touched.topics, func(id uuid.UUID) bool {
+		return d.base.TopicByID(id) != nil || d.next.TopicByID(id) != nil
+	})
+	merge(d.touched.brokers, later.touched.brokers, func(id int32) bool {
+		return d.base.Broker(id) != nil || d.next.Broker(id) != nil
+	})
+	merge(d.touched.configs, later.touched.configs, func(r Resource) bool {
+		return d.base.Config(r) != nil || d.next.Config(r) != nil
+	})
 }
 
-// forgetUndone drops what exists at neither end, so that a delta that goes on merging
-// while topics come and go stays as small as its two images.
-func (d *Delta) forgetUndone() {
-	maps.DeleteFunc(d.touched.topics, func(id uuid.UUID, _ struct{}) bool {
-		return d.base.TopicByID(id) == nil && d.next.TopicByID(id) == nil
-	})
-	maps.DeleteFunc(d.touched.brokers, func(id int32, _ struct{}) bool {
-		return d.base.Broker(id) == nil && d.next.Broker(id) == nil
-	})
-	maps.DeleteFunc(d.touched.configs, func(r Resource, _ struct{}) bool {
-		return d.base.Config(r) == nil && d.next.Config(r) == nil
-	})
+func merge[K comparable](into, from map[K]struct{}, exists func(K) bool) {
+	for k := range from {
+		if exists(k) {
+			into[k] = struct{}{}
+		} else {
+			delete(into, k)
+		}
+	}
 }
 
 // Base is the image before.

@@ -104,7 +104,7 @@ func TestMergedDeltaStaysSmall(t *testing.T) {
 		if merged == nil {
 			merged = d
 		} else {
-			merged = merged.Merge(d)
+			merged.Merge(d)
 		}
 	}
 	if n := len(merged.touched.topics) + len(merged.touched.brokers) + len(merged.touched.configs); n != 0 {
@@ -215,7 +215,7 @@ func TestImagesAndDeltasAgree(t *testing.T) {
 			if merged == nil {
 				merged = d
 			} else {
-				merged = merged.Merge(d)
+				merged.Merge(d)
 			}
 			wantSame(rt, "merged", changes(Between(start, g.image)), changes(merged))
 			wantSound(rt, g.image)
@@ -248,6 +248,17 @@ func wantSound(t *rapid.T, image *Image) {
 		if !maps.Equal(values, image.Config(r)) || len(values) == 0 {
 			t.Fatalf("configuration of %v: %v", r, values)
 		}
+	}
+}
+
+// Deltas that nobody takes, as while a node starts, merge at a cost that does not grow.
+func BenchmarkMerge(b *testing.B) {
+	image := largeImage(b, 10_000, 1)
+	merged := Between(Empty(), image)
+	_, d := derive(b, image, TopicRecord{"new-topic", topicID(9)}, partition(9, 0, 1, 2, 3))
+	b.ReportAllocs()
+	for b.Loop() {
+		merged.Merge(d)
 	}
 }
 

@@ -39,17 +39,20 @@ func DiffImages(a, b *Image) string {
 
 // diff names the first place where two sequences differ.
 func diff[V any](what string, a, b iter.Seq[*V], equal func(x, y *V) bool) string {
-	next, stop := iter.Pull(b)
-	defer stop()
-	for x := range a {
-		if y, ok := next(); !ok || !equal(x, y) {
+	as, bs := slices.Collect(a), slices.Collect(b)
+	for i := range max(len(as), len(bs)) {
+		if x, y := at(as, i), at(bs, i); !equal(x, y) {
 			return fmt.Sprintf("%s: %+v, %+v", what, deref(x), deref(y))
 		}
 	}
-	if y, ok := next(); ok {
-		return fmt.Sprintf("%s: none, %+v", what, deref(y))
-	}
 	return ""
+}
+
+func at[V any](list []*V, i int) *V {
+	if i >= len(list) {
+		return nil
+	}
+	return list[i]
 }
 
 func deref[V any](p *V) any {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,8 @@ type node struct {
 	ready   atomic.Uint64 // term in which this node passed its barrier; 0: none
 	stopped chan struct{}
 	fatal   chan error
+
+	view *view // of this process
 
 	mu     sync.Mutex
 	images map[uint64]*metadata.Image // applied by this node, by index
@@ -98,15 +101,16 @@ func (n *node) start() {
 	t := n.c.t
 	t.Helper()
 	host := n.c.net.Host(n.host())
+	n.view = &view{}
 	ln, err := host.Listen("tcp", n.address())
 	if err != nil {
 		t.Fatal(err)
 	}
 	log, err := Open(Options{
-		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: n.disk, Stores: FileStores,
+		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: n.disk.Process(), Stores: FileStores,
 		Stream: memStream{ln, host}, Reserve: smallReserve(), Logger: testLogger(t, n.host()), tune: n.c.tune,
-		Bootstrap: []metadata.Record{bootstrapRecord()},
-		Fatal:     func(err error) { n.fatal <- err },
+		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
+		Fatal: func(err error) { n.fatal <- err },
 		applied: func(image *metadata.Image) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -116,6 +120,7 @@ func (n *node) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
+	log.StartPublishing(metadata.Position{})
 	n.log, n.stopped = log, make(chan struct{})
 	go n.control(log, n.stopped)
 }
@@ -228,34 +233,93 @@ func (c *cluster) wantConverged() {
 	c.eventually("all nodes have the leader's image", func() bool {
 		lead := c.leader()
 		for _, n := range c.nodes {
-			if n.log != nil && n.log.Image().Position() != lead.log.Image().Position() {
+			if n.log != nil && (n.log.Image().Position() != lead.log.Image().Position() || n.log.Published() != n.log.Image().Position()) {
 				return false
 			}
 		}
 		return true
 	})
-	for _, a := range c.nodes {
-		for _, b := range c.nodes {
+	for i, a := range c.nodes {
+		for _, b := range c.nodes[:i] {
 			imagesEqualAtOffset(c.t, a, b)
+		}
+		a.view.check(c.t)
+	}
+}
+
+// imagesEqualAtOffset compares what two nodes had at the same indexes: each one while they
+// are few, else a sample.
+func imagesEqualAtOffset(t *testing.T, a, b *node) {
+	t.Helper()
+	var common []uint64
+	images := [2]map[uint64]*metadata.Image{a.history(), b.history()}
+	for index := range images[0] {
+		if images[1][index] != nil {
+			common = append(common, index)
+		}
+	}
+	slices.Sort(common)
+	for i := 0; i < len(common); i += 1 + len(common)/100 {
+		index := common[i]
+		if diff := metadata.DiffImages(images[0][index], images[1][index]); diff != "" {
+			t.Fatalf("ImagesEqualAtOffset: nodes %d and %d at %d: %s", a.id, b.id, index, diff)
 		}
 	}
 }
 
-func imagesEqualAtOffset(t *testing.T, a, b *node) {
+func (n *node) history() map[uint64]*metadata.Image {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.images)
+}
+
+// view is a publisher that follows the deltas alone.
+type view struct {
+	mu     sync.Mutex
+	topics map[uuid.UUID]*metadata.Topic
+	last   *metadata.Image
+	errs   []string
+}
+
+func (v *view) Name() string { return "view" }
+
+func (v *view) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.last == nil {
+		v.last, v.topics = metadata.Empty(), map[uuid.UUID]*metadata.Topic{}
+	}
+	// The position may have moved on without a delta of its own.
+	if diff := metadata.DiffImages(v.last, delta.Base().At(v.last.Position())); diff != "" {
+		v.errs = append(v.errs, fmt.Sprintf("delta to %v begins elsewhere: %s", next.Position(), diff))
+	}
+	for change := range delta.Topics() {
+		if change.Deleted() {
+			delete(v.topics, change.ID)
+		} else {
+			v.topics[change.ID] = change.New
+		}
+	}
+	v.last = next
+}
+
+func (v *view) check(t *testing.T) {
 	t.Helper()
-	a.mu.Lock()
-	images := maps.Clone(a.images)
-	a.mu.Unlock()
-	for index, image := range images {
-		b.mu.Lock()
-		other := b.images[index]
-		b.mu.Unlock()
-		if other == nil {
-			continue
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.last == nil {
+		return
+	}
+	for _, err := range v.errs {
+		t.Error(err)
+	}
+	for topic := range v.last.Topics() {
+		if !reflect.DeepEqual(v.topics[topic.ID], topic) {
+			t.Errorf("publisher has %v, the image %v", v.topics[topic.ID], topic)
 		}
-		if diff := metadata.DiffImages(image, other); diff != "" {
-			t.Fatalf("ImagesEqualAtOffset: nodes %d and %d at %d: %s", a.id, b.id, index, diff)
-		}
+	}
+	if len(v.topics) != v.last.NumTopics() {
+		t.Errorf("publisher has %d topics, the image %d", len(v.topics), v.last.NumTopics())
 	}
 }
 

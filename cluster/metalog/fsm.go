@@ -55,7 +55,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if id := delta.Next().ClusterID(); f.isForeign(id) {
 		return f.stop(pos, foreignCluster(id, f.clusterID))
 	}
-	f.publish(delta)
+	f.publish(delta) // not to be read any more
 	return outcome{pos: pos, next: f.machine.next(pos.Term), err: err}
 }
 
@@ -74,12 +74,13 @@ func foreignCluster(found, want string) error {
 }
 
 func (f *fsm) publish(delta *metadata.Delta) {
-	f.image.Store(delta.Next())
-	f.metrics.applied.Set(float64(delta.Next().Position().Index))
-	f.loader.push(delta)
+	image := delta.Next()
+	f.image.Store(image)
+	f.metrics.applied.Set(float64(image.Position().Index))
 	if f.applied != nil {
-		f.applied(delta.Next())
+		f.applied(image)
 	}
+	f.loader.push(delta)
 }
 
 // Snapshot implements raft.FSM.

@@ -36,14 +36,16 @@ func newLoader(publishers []Publisher, m *metrics) *loader {
 	}
 }
 
-// push takes over a delta that begins where the last one ended. It does not block.
+// push takes over a delta that begins where the last one ended; it is the loader's from now
+// on. It does not block.
 func (l *loader) push(delta *metadata.Delta) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending != nil {
-		delta = l.pending.Merge(delta)
+	if l.pending == nil {
+		l.pending = delta
+	} else {
+		l.pending.Merge(delta)
 	}
-	l.pending = delta
 	l.signal()
 }
 
