@@ -150,7 +150,7 @@ func (f *fetchCall) resolve() {
 
 func (f *fetchCall) find(image *metadata.Image, key fetchsession.Key) (replica.TopicIDPartition, error) {
 	if f.req.Version >= 13 {
-		return resolveID(image, uuid.UUID(key.TopicID), key.Partition)
+		return resolveID(image, key.TopicID, key.Partition)
 	}
 	return resolve(image, key.Topic, key.Partition)
 }

@@ -27,7 +27,7 @@ var clientSoftware = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-
 
 func (h *Handlers) apiVersions(_ context.Context, c *call, req *kmsg.ApiVersionsRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
-	if err := h.checkApiVersions(req); err != nil {
+	if err := h.checkAPIVersions(req); err != nil {
 		resp.ErrorCode = kafkaerr.Code(err)
 		return resp, nil
 	}
@@ -45,9 +45,9 @@ func (h *Handlers) apiVersions(_ context.Context, c *call, req *kmsg.ApiVersions
 	return resp, nil
 }
 
-// checkApiVersions follows Kafka's order: names first, then identity.
-func (h *Handlers) checkApiVersions(req *kmsg.ApiVersionsRequest) error {
-	if req.Version >= 3 && !(clientSoftware.MatchString(req.ClientSoftwareName) && clientSoftware.MatchString(req.ClientSoftwareVersion)) {
+// checkAPIVersions follows Kafka's order: names first, then identity.
+func (h *Handlers) checkAPIVersions(req *kmsg.ApiVersionsRequest) error {
+	if req.Version >= 3 && (!clientSoftware.MatchString(req.ClientSoftwareName) || !clientSoftware.MatchString(req.ClientSoftwareVersion)) {
 		return kafkaerr.InvalidRequest
 	}
 	if req.Version < 5 {
@@ -84,8 +84,8 @@ func (h *Handlers) addFeatures(version int16, resp *kmsg.ApiVersionsResponse) {
 	resp.FinalizedFeaturesEpoch = int64(image.Position().Index)
 }
 
-// unsupportedApiVersions is the answer to a version that this broker does not know.
-func unsupportedApiVersions() *kmsg.ApiVersionsResponse {
+// unsupportedAPIVersions is the answer to a version that this broker does not know.
+func unsupportedAPIVersions() *kmsg.ApiVersionsResponse {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.ErrorCode = kafkaerr.Code(kafkaerr.UnsupportedVersion)
 	api, _ := protocol.Lookup(protocol.ApiVersionsKey)

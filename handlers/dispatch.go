@@ -58,7 +58,7 @@ func (h *Handlers) Handle(ctx context.Context, r *wire.Request) wire.Outcome {
 	c := &call{request: r}
 	api := r.API()
 	if r.Version < api.MinVersion || r.Version > api.MaxVersion {
-		return wire.Outcome{Response: encode(c, unsupportedApiVersions())}
+		return wire.Outcome{Response: encode(c, unsupportedAPIVersions())}
 	}
 	req := kmsg.RequestForKey(r.Key)
 	req.SetVersion(r.Version)

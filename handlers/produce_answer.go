@@ -146,7 +146,7 @@ func (a *produceAnswer) refuse(req *kmsg.ProduceRequest, err error) {
 // (ApiError.fromThrowable).
 func requestMessage(err error) *string {
 	var kind *kafkaerr.Kind
-	if kafkaerr.Code(err) == kafkaerr.UnknownServerErrorCode || errors.As(err, &kind) && error(kind) == err {
+	if kafkaerr.Code(err) == kafkaerr.UnknownServerErrorCode || errors.As(err, &kind) && err.Error() == kind.Error() {
 		return nil
 	}
 	return kafkaerr.Message(err)
