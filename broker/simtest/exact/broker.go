@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	brokerID = 1
-	dataDir  = "/data"
-	topic    = "t"
+	brokerID   = 1
+	followerID = 2
+	dataDir    = "/data"
+	topic      = "t"
 )
 
 var topicID = uuid.UUID{15: 42}
@@ -63,6 +64,7 @@ func (w *world) restart() {
 		b.promote(p)
 	}
 	b.tick()
+	w.judge.restarted()
 	w.judge.everything()
 }
 
@@ -110,15 +112,15 @@ func (b *broker) openPartition(index int32) (*partition, error) {
 	}
 	return &partition{index: index, log: l, Partition: replica.NewPartition(replica.PartitionOptions{
 		ID: replica.TopicIDPartition{TopicID: topicID, Partition: index}, Topic: topic, BrokerID: brokerID,
-		Log: l, Config: replica.TopicConfig{Log: b.w.plan.config, MinInSyncCount: 1}, Brokers: alone{}, ReplicaLagMax: time.Minute,
+		Log: l, Config: replica.TopicConfig{Log: b.w.plan.config, MinInSyncCount: 1}, Brokers: registered{}, ReplicaLagMax: time.Hour,
 	})}, nil
 }
 
-// alone is the metadata of a cluster of one.
-type alone struct{}
+// registered is metadata in which every broker lives on.
+type registered struct{}
 
 // BrokerEpoch implements replica.Brokers.
-func (alone) BrokerEpoch(int32) (int64, bool) { return 1, true }
+func (registered) BrokerEpoch(int32) (int64, bool) { return 1, true }
 
 // randReader draws bytes from a seed.
 type randReader struct{ *rand.Rand }
@@ -221,7 +223,7 @@ func (b *broker) promote(p *partition) {
 	p.follower = false
 	epoch := b.w.judge.nextEpoch(p.index)
 	e, err := p.BecomeLeader(b.w.now, &metadata.Partition{
-		Index: p.index, Replicas: []int32{brokerID}, ISR: []int32{brokerID}, Leader: brokerID,
+		Index: p.index, Replicas: b.w.replicas(), ISR: b.w.replicas(), Leader: brokerID,
 		LeaderEpoch: epoch, PartitionEpoch: epoch,
 	})
 	if err != nil {
@@ -229,6 +231,17 @@ func (b *broker) promote(p *partition) {
 		return
 	}
 	b.carryOut(p, e)
+	if b.w.plan.follower {
+		b.w.followers[p.index].truncate(int64(p.log.LogEnd()))
+	}
+}
+
+// replicas of every partition; all are in sync.
+func (w *world) replicas() []int32 {
+	if w.plan.follower {
+		return []int32{brokerID, followerID}
+	}
+	return []int32{brokerID}
 }
 
 // demote takes p's leadership away; it will come back without the tail that nobody was
@@ -242,10 +255,14 @@ func (b *broker) demote(p *partition) {
 	b.w.inLife(b.w.delay(), "lower marks", func() { b.lowerMarks(p, to) })
 }
 
-// batchEnds are the offsets at which a new leader could cut p: logs diverge between
-// batches.
+// batchEnds are the offsets at which another leader could cut p: logs diverge between
+// batches, and not where the follower, who would be that leader, agrees. The high
+// watermark alone is no bound: after a restart the one that is known may be old.
 func (b *broker) batchEnds(p *partition) []int64 {
 	ends := []int64{int64(p.HighWatermark())}
+	if b.w.plan.follower {
+		ends[0] = max(ends[0], b.w.followers[p.index].end)
+	}
 	for {
 		from := ends[len(ends)-1]
 		info, err := p.log.Read(logstore.ReadParams{Offset: from, MaxBytes: 1 << 20, UpTo: int64(p.log.LogEnd())})

@@ -2,6 +2,9 @@
 // file system, stepped by one goroutine from one seed. The same seed gives the same run,
 // event for event, so a failure is a number that anybody can replay.
 //
+//	go test ./broker/simtest/exact -seeds=20000
+//	go test ./broker/simtest/exact -run TestSeeds -seed=42   # with its trace
+//
 // A run draws a world from its seed (partitions, segment sizes, producers, how pages reach
 // the disk) and then takes events off a heap, earliest first:
 //
@@ -11,6 +14,7 @@
 //	finish flush   the ends count as flushed             ┘ these steps
 //	tick           the keeper writes checkpoints and retains
 //	consume        a consumer reads on
+//	follower       in some runs, broker 2 is in every ISR and fetches
 //	demote,
 //	truncate,
 //	promote        the replica loses its leadership, its unacknowledged tail, and leads again

@@ -3,16 +3,26 @@ package exact
 import (
 	"flag"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
 
 var (
-	seeds = flag.Int("seeds", 150, "number of seeds to run")
+	seeds = flag.Int("seeds", defaultSeeds(), "number of seeds to run")
 	seed  = flag.Uint64("seed", 0, "run this seed alone and print its trace")
 )
+
+// defaultSeeds is what `make sim` asks for in KLAMM_SEEDS, else a quick run.
+func defaultSeeds() int {
+	if n, err := strconv.Atoi(os.Getenv("KLAMM_SEEDS")); err == nil {
+		return n
+	}
+	return 150
+}
 
 // traceLines is how much of a failing run is printed: its end.
 const traceLines = 200

@@ -28,6 +28,11 @@ type producer struct {
 	// The connection: answers arrive in the order of the requests.
 	sent      []*attempt // not yet on their way back
 	lastHears time.Time
+	// badNews is on its way: a batch has failed that may have been truncated. Kafka takes
+	// any first sequence from a producer that it does not know, so a batch that overtook
+	// that news, after a truncation of all that was known, would be appended out of
+	// order. No client can prevent that; ours waits.
+	badNews bool
 }
 
 // produced is one batch of a producer.
@@ -81,6 +86,9 @@ func (p *producer) send() {
 		return
 	}
 	for _, b := range p.unacked {
+		if p.badNews {
+			return
+		}
 		if !b.sent {
 			p.attempt(b)
 		}
@@ -92,6 +100,7 @@ func (p *producer) send() {
 
 // again sends everything that is unacknowledged, in a while.
 func (p *producer) again() {
+	p.badNews = false
 	for _, b := range p.unacked {
 		b.sent = false
 	}
@@ -110,7 +119,7 @@ func (p *producer) attempt(b *produced) {
 	a := &attempt{producer: p, batch: b, offset: result.BaseOffset, awaited: awaited}
 	b.sent = true
 	if result.Err != nil {
-		p.refused(b, result.Err)
+		p.refused(result.Err)
 		return
 	}
 	p.w.tracef("%s records %d..%d at offset %d", p.name, b.base, b.base+b.count-1, a.offset)
@@ -124,12 +133,9 @@ func (p *producer) attempt(b *produced) {
 	br.answer(part) // a duplicate may have nothing left to wait for
 }
 
-// refused handles an error of the append itself. Two are lawful: the loss of leadership;
-// and a gap in the sequence for a batch that overtook the news that the one before it was
-// truncated. The oldest unacknowledged batch has none before it.
-func (p *producer) refused(b *produced, err error) {
-	overtook := errors.Is(err, kafkaerr.OutOfOrderSequenceNumber) && b != p.unacked[0]
-	if !overtook && !errors.Is(err, kafkaerr.NotLeaderOrFollower) {
+// refused handles an error of the append itself. Only the loss of leadership is lawful.
+func (p *producer) refused(err error) {
+	if !errors.Is(err, kafkaerr.NotLeaderOrFollower) {
 		p.w.fail("SequencesContiguous", "%s (%d unacknowledged) is refused: %v", p.name, len(p.unacked), err)
 		return
 	}
@@ -140,6 +146,7 @@ func (p *producer) refused(b *produced, err error) {
 func (a *attempt) finish(err error) {
 	a.done, a.err = true, err
 	p := a.producer
+	p.badNews = p.badNews || err != nil
 	for len(p.sent) > 0 && p.sent[0].done {
 		first := p.sent[0]
 		p.sent = p.sent[1:]
@@ -162,10 +169,6 @@ func (p *producer) disconnected() {
 // log nevertheless: it is sent again with everything behind it.
 func (a *attempt) answered(err error) {
 	p := a.producer
-	i := slices.Index(p.unacked, a.batch)
-	if i < 0 {
-		return // a retry was faster
-	}
 	if err != nil {
 		if !errors.Is(err, kafkaerr.NotLeaderOrFollower) {
 			p.w.fail("AckedRecordsReadable", "%s gets an error that no fault explains: %v", p.name, err)
@@ -173,12 +176,23 @@ func (a *attempt) answered(err error) {
 		p.again()
 		return
 	}
+	i := slices.Index(p.unacked, a.batch)
+	if i < 0 {
+		return // a retry was faster
+	}
 	p.w.report.Acked++
 	p.unacked = slices.Delete(p.unacked, i, i+1)
-	if p.acks != replica.AcksNone {
+	if p.promises() {
 		p.w.judge.acked(p, a)
 	}
 	p.send()
+}
+
+// promises tells whether an answer promises to keep the batch: always with acks=all. With
+// acks=1 the leader's write is promised, which a crash may take; but a leader alone in the
+// ISR answers after its flush.
+func (p *producer) promises() bool {
+	return p.acks == replica.AcksAll || p.acks == replica.AcksOne && !p.w.plan.follower
 }
 
 func (p *producer) encode(b *produced) []byte {
@@ -216,3 +230,40 @@ func (c *consumer) consume() {
 		c.w.after(c.w.delay()*2, "consume", c.consume)
 	}
 }
+
+// follower is broker 2 on one partition: all of it that matters to a leader.
+type follower struct {
+	w         *world
+	partition int32
+	end       int64
+}
+
+// fetch acknowledges what the last fetch brought, and takes some more. Its flush takes no
+// time: what a real one takes is part of the delay.
+func (f *follower) fetch() {
+	f.w.after(f.w.delay(), "follower fetches", f.fetch)
+	if f.w.broker == nil {
+		return
+	}
+	p := f.w.broker.partitions[f.partition]
+	result, e := p.ReadRecords(f.w.now, &replica.Reader{ReplicaID: followerID, BrokerEpoch: 1}, &replica.FetchPartition{
+		FetchOffset: f.end, CurrentLeaderEpoch: replica.NoEpoch, LastFetchedEpoch: replica.NoEpoch,
+	}, 1+f.w.rand.IntN(400), true)
+	f.w.broker.carryOut(p, e)
+	if result.Err != nil {
+		if start := int64(p.log.LogStart()); f.end < start {
+			f.end = start // retention was faster
+		} else if !errors.Is(result.Err, kafkaerr.NotLeaderOrFollower) {
+			f.w.fail("AckedRecordsReadable", "follower of %d at %d: %v", f.partition, f.end, result.Err)
+		}
+		return
+	}
+	if result.Records != nil {
+		for _, v := range f.w.batches(result.Records) {
+			f.end = v.NextOffset()
+		}
+	}
+}
+
+// truncate is what a follower does when it meets the log of a new leader.
+func (f *follower) truncate(to int64) { f.end = min(f.end, to) }

@@ -67,6 +67,7 @@ type world struct {
 	recovering, losingRenames bool
 	producers                 []*producer
 	consumers                 []*consumer
+	followers                 []*follower // of each partition, if the plan has any
 	judge                     *judge
 	report                    Report
 	failed                    *Violation
@@ -78,6 +79,7 @@ type plan struct {
 	config     logstore.Config
 	keeper     logstore.KeeperOptions
 	powerCuts  bool // never with durability=replicated: it does not promise to survive them
+	follower   bool // broker 2 is in every ISR, and slow
 	pageSize   int
 	maxDelay   time.Duration
 }
@@ -146,6 +148,7 @@ func (w *world) draw() plan {
 			SpaceInterval:         100 * time.Millisecond,
 		},
 	}
+	p.follower = r.IntN(3) == 0 || w.opts.Break == MarksNotLowered
 	if r.IntN(5) == 0 && w.opts.Break == Nothing {
 		p.config.Durability = logstore.DurabilityReplicated
 		p.powerCuts = false
@@ -155,6 +158,9 @@ func (w *world) draw() plan {
 
 // start schedules what keeps itself going.
 func (w *world) start() {
+	if w.rand.IntN(4) == 0 {
+		w.dieAtSync = 1 + w.rand.IntN(12) // during the very first start, or soon after
+	}
 	w.after(0, "restart", w.restart)
 	for i := range 1 + w.rand.IntN(4) {
 		p := newProducer(w, i)
@@ -162,6 +168,11 @@ func (w *world) start() {
 		w.after(w.delay(), p.name+" produces", p.produce)
 	}
 	for i := range w.plan.partitions {
+		if w.plan.follower {
+			f := &follower{w: w, partition: i}
+			w.followers = append(w.followers, f)
+			w.after(w.delay(), "follower fetches", f.fetch)
+		}
 		c := &consumer{w: w, partition: i}
 		w.consumers = append(w.consumers, c)
 		w.after(w.delay(), "consume", c.consume)
@@ -220,6 +231,7 @@ func (w *world) settle() {
 	}
 	if w.failed == nil {
 		w.judge.everything()
+		w.judge.visible()
 		w.stopCleanly()
 	}
 }
@@ -230,7 +242,18 @@ func (w *world) quiet() bool {
 			return false
 		}
 	}
-	return w.broker != nil && w.broker.idle()
+	return w.broker != nil && w.broker.idle() && w.caughtUp()
+}
+
+// caughtUp tells whether all followers have everything.
+func (w *world) caughtUp() bool {
+	for _, f := range w.followers {
+		p := w.broker.partitions[f.partition]
+		if int64(p.HighWatermark()) < int64(p.log.LogEnd()) {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *world) producersState() string {
