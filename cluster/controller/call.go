@@ -81,15 +81,21 @@ func deleteTopicsError(req *kmsg.DeleteTopicsRequest, resp *kmsg.DeleteTopicsRes
 	}
 }
 
-// answerMessage is the text for an error-message field: a kind alone gives Kafka's general
-// text for it, an empty detail gives null.
+// answerMessage is the text for an error-message field: a kind alone gives the general text
+// for it, an empty detail gives null.
 func answerMessage(err error) *string {
+	var detail *kafkaerr.Detail
 	var kind *kafkaerr.Kind
-	if errors.As(err, &kind) && error(kind) == err {
-		return &kind.Description
-	}
-	if err == nil || err.Error() == "" {
+	switch {
+	case err == nil:
 		return nil
+	case errors.As(err, &detail):
+		if detail.Text == "" {
+			return nil
+		}
+		return &detail.Text
+	case errors.As(err, &kind):
+		return &kind.Description
 	}
 	return kafkaerr.Message(err)
 }

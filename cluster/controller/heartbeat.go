@@ -160,13 +160,12 @@ func (s *state) stateRecords(b *metadata.Broker, next brokerState) []metadata.Re
 		return nil
 	}
 	s.opts.Logger.Info("broker changes its state", "broker", b.ID, "epoch", b.Epoch, "from", current, "to", next)
-	switch next {
-	case brokerUnfenced:
+	switch {
+	case next == brokerUnfenced:
 		return s.unfence(b)
-	case brokerShuttingDown:
+	case next == brokerShuttingDown:
 		return s.startShutdown(b)
-	}
-	if s.image.NumBrokers() == 1 && next == brokerStopped {
+	case next == brokerStopped && s.image.NumBrokers() == 1:
 		return []metadata.Record{metadata.BrokerChangeRecord{ID: b.ID, Epoch: b.Epoch, Fenced: metadata.Ptr(true)}}
 	}
 	return s.fence(b)

@@ -561,7 +561,7 @@ func code(c int16) string {
 	if c == 0 {
 		return "NONE"
 	}
-	return kerr.ErrorForCode(c).(*kerr.Error).Message
+	return kerr.TypedErrorForCode(c).Message
 }
 
 func message(m *string) string {
