@@ -41,7 +41,8 @@ func (l *Log) settled() bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.closed || l.failure != nil ||
-		l.marks.flushed == l.marks.end && l.recovery.point == l.marks.end && l.recovery.pending == noPending
+		l.marks.flushed == l.marks.end && l.recovery.point == l.marks.end &&
+			l.recovery.pending == noPending && !l.recovery.bare
 }
 
 // checkpointPromises persists the flushed offsets and recovery points of the logs that

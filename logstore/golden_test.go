@@ -22,7 +22,7 @@ import (
 	"github.com/klamm-mq/klamm/protocol/offset"
 )
 
-// TestGolden replays the transcripts in testdata. Partitions are called topic-number;
+// TestGolden replays the transcripts in testdata/transcripts. Partitions are called topic-number;
 // time stands still unless something moves it. The commands:
 //
 //	config key=value…                  for the logs created or opened from now on
@@ -47,10 +47,7 @@ import (
 // Commands that change something print what they answer, log lines above debug, and the
 // state of the logs.
 func TestGolden(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if strings.Contains(path, "fuzz") {
-			t.SkipNow()
-		}
+	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		g := newGolden(t)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) (out string) {
 			g.t = t

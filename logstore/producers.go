@@ -48,15 +48,14 @@ func (l *Log) loadProducersUpTo(now time.Time, start, end int64) error {
 	return l.replayProducers(l.producers.EndOffset(), end)
 }
 
-// replayProducers takes in the batches of [from, end). The transaction index has what
-// they say about it already.
+// replayProducers takes in the batches of [from, end), the one that from lies in
+// included: that is the log start then, since snapshots lie between batches. The
+// transaction index has what they say about it already.
 func (l *Log) replayProducers(from, end int64) error {
 	segs := l.segments()
 	for i := max(floor(segs, from), 0); i < len(segs) && segs[i].BaseOffset() < end; i++ {
 		err := segs[i].ForEachBatch(from, end, func(v batch.View, _ int64) error {
-			if v.BaseOffset() >= l.producers.EndOffset() {
-				l.updateProducers(v)
-			}
+			l.updateProducers(v)
 			return nil
 		})
 		if err != nil {

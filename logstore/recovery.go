@@ -458,11 +458,12 @@ func (o *opening) bytesFrom(at int64) int64 {
 // to the transaction indexes; the scan has removed what they held of them.
 func (o *opening) rebuildTransactions() error {
 	l := o.l
-	if err := l.loadProducersUpTo(o.now, l.marks.start, o.from); err != nil {
+	from := max(o.from, l.marks.start)
+	if err := l.loadProducersUpTo(o.now, l.marks.start, from); err != nil {
 		return err
 	}
-	for _, s := range o.segs[max(floor(o.segs, o.from), 0):] {
-		err := s.ForEachBatch(o.from, l.marks.end, func(v batch.View, _ int64) error {
+	for _, s := range o.segs[max(floor(o.segs, from), 0):] {
+		err := s.ForEachBatch(from, l.marks.end, func(v batch.View, _ int64) error {
 			done, ended := l.updateProducers(v)
 			if !ended || !done.Aborted {
 				return nil

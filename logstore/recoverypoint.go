@@ -31,6 +31,10 @@ type recoveryState struct {
 	sinceMs int64
 	// due asks for a move at the next occasion: a segment was rolled.
 	due bool
+	// bare says that point was lowered by a truncation, to where there is no snapshot.
+	// A start would find the producers in older ones and the batches behind, but a
+	// clean stop must not leave it at that (see loadProducersUpTo).
+	bare bool
 }
 
 const noPending = -1
@@ -55,7 +59,9 @@ func (r *recoveryState) noteAppended(now time.Time, n int) {
 }
 
 func (r *recoveryState) lowerTo(o int64) {
-	r.point = min(r.point, o)
+	if r.point > o {
+		r.point, r.bare = o, true
+	}
 	if r.pending > o {
 		r.pending = noPending
 	}
@@ -69,12 +75,12 @@ func (r *recoveryState) restartAt(o int64) {
 // isDue decides whether it is time to move. The directory's sum of bytes is a reason
 // of its own.
 func (r *recoveryState) isDue(now time.Time, interval time.Duration, maxBytes int64, crowded bool) bool {
-	if r.pending != noPending || r.bytes == 0 {
+	if r.pending != noPending || r.bytes == 0 && !r.bare {
 		return false
 	}
 	age := now.UnixMilli() - r.sinceMs
 	switch {
-	case r.due, r.bytes >= maxBytes:
+	case r.due, r.bare, r.bytes >= maxBytes:
 		return true
 	case r.bytes >= minPointBytes:
 		return crowded || age >= interval.Milliseconds()
@@ -126,7 +132,15 @@ const maxCaptures = 100
 // to recovery points there, except the batches. Logs for which there is no room are
 // left as they are; the first such error is returned, or the disk's.
 func (d *Dir) captureRecoveryPoints(now time.Time, logs []*Log) error {
-	var first error
+	if len(logs) == 0 {
+		return nil
+	}
+	// First the log starts: the epochs follow them, and would lack what a crash brings
+	// back below a start that it has forgotten.
+	first := d.checkpointLogStarts()
+	if first != nil {
+		return first
+	}
 	for len(logs) > 0 {
 		n := min(len(logs), maxCaptures)
 		if err := d.captureSome(now, logs[:n]); err != nil && first == nil {
@@ -302,7 +316,7 @@ func (l *Log) settleRecoveryPoint() bool {
 	waiting := r.pending != noPending
 	ripe := waiting && r.pending <= l.marks.flushed
 	if ripe {
-		r.point, r.pending = r.pending, noPending
+		r.point, r.pending, r.bare = r.pending, noPending, false
 		r.bytes = r.pendingBytes
 		r.sinceMs = max(r.sinceMs, l.marks.unflushedSinceMs)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
@@ -55,22 +56,39 @@ func (d *Dir) PrepareTruncations(ts ...Truncation) error {
 	return nil
 }
 
-// cutFor is where the log will end if it is truncated to o: below it, if o lies in the
-// middle of a batch.
+// cutFor is where the log will end if it is truncated to o: after the last batch that
+// ends at or below o. That may be less than o, in the middle of a batch or where
+// compaction has left a gap.
 func (l *Log) cutFor(o int64) (int64, error) {
 	b := l.bounds()
 	i := floor(b.segs, o)
 	if i < 0 || o >= b.end {
 		return o, nil
 	}
-	at, found, err := b.segs[i].Lookup(o)
+	cut, err := lastEndBelow(b.segs[i], o)
 	if err != nil {
 		return o, l.readError("truncate", err)
 	}
-	if found && at.BaseOffset < o {
-		return at.BaseOffset, nil
+	return cut, nil
+}
+
+// lastEndBelow is the end of the last batch of a segment that ends at or below o, or
+// the segment's base offset. Batches that touch are the rule, so the one that holds o-1
+// is tried first.
+func lastEndBelow(s *segment.Segment, o int64) (int64, error) {
+	for _, from := range []int64{o - 1, s.BaseOffset()} {
+		end := int64(-1)
+		err := s.ForEachBatch(from, o, func(v batch.View, _ int64) error {
+			if v.NextOffset() <= o {
+				end = v.NextOffset()
+			}
+			return nil
+		})
+		if err != nil || end >= 0 {
+			return end, err
+		}
 	}
-	return o, nil
+	return s.BaseOffset(), nil
 }
 
 // lowerTo makes sure that nothing above o counts as flushed from now on.
@@ -84,6 +102,8 @@ func (l *Log) lowerTo(o int64) {
 }
 
 // TruncateTo drops all records at or above o, and batches that reach over it, durably.
+// The log then ends after the last batch that is left, which in a compacted log may lie
+// below o.
 // At or above the log end it only forgets leader epochs that begin there (Kafka's
 // UnifiedLog.truncateTo).
 //
@@ -200,30 +220,16 @@ func (l *Log) reloadProducers(now time.Time) error {
 	l.mu.RLock()
 	start, end := l.marks.start, l.marks.end
 	l.mu.RUnlock()
-	if l.producers.IsEmpty() && l.loaded {
-		// Nobody has produced with an id here, so nobody has before the cut, either.
-		return l.forgetSnapshotsAbove(end)
-	}
+	none := l.producers.IsEmpty() // nobody has produced with an id, so nobody has below the cut
 	if err := l.producers.Load(start, end, now); err != nil {
 		return l.readError("load producers of", err)
 	}
-	if err := l.replayProducers(l.producers.EndOffset(), end); err != nil {
+	if none {
+		l.producers.SetEndOffset(end)
+	} else if err := l.replayProducers(l.producers.EndOffset(), end); err != nil {
 		return err
 	}
 	l.noteTransactions()
-	return nil
-}
-
-func (l *Log) forgetSnapshotsAbove(end int64) error {
-	for _, o := range append([]int64(nil), l.producers.Snapshots()...) {
-		if o <= end {
-			continue
-		}
-		if err := l.producers.DeleteSnapshot(o); err != nil {
-			return l.ioError("truncate", err)
-		}
-	}
-	l.producers.SetEndOffset(end)
 	return nil
 }
 
