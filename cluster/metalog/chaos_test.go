@@ -17,7 +17,7 @@ import (
 // each index (T22, ImagesEqualAtOffset). Not replayed exactly from its seed; a failure
 // prints the seed and the history of faults.
 func TestChaos(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { chaos(t, seed) })
 		})
@@ -109,10 +109,6 @@ func (f *faults) crash(n *node, how func()) {
 	close(stopped)
 	_ = log.Close() // of a dead process
 	n.ready.Store(0)
-	select {
-	case <-n.fatal: // its disk was gone
-	default:
-	}
 }
 
 func (f *faults) startAll() {

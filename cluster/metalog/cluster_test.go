@@ -42,7 +42,7 @@ type node struct {
 	log     *Log
 	ready   atomic.Uint64 // term in which this node passed its barrier; 0: none
 	stopped chan struct{}
-	fatal   chan error
+	fatal   chan error // of this process
 
 	view *view // of this process
 
@@ -54,7 +54,7 @@ func newCluster(t *testing.T, n int, tune func(*raft.Config)) *cluster {
 	c := &cluster{t: t, net: memnet.New(), tune: tune}
 	for i := range n {
 		c.nodes = append(c.nodes, &node{
-			c: c, id: int32(i + 1), disk: vfs.NewCrash(rand.NewPCG(1, uint64(i))), fatal: make(chan error, 1),
+			c: c, id: int32(i + 1), disk: vfs.NewCrash(rand.NewPCG(1, uint64(i))),
 			images: map[uint64]*metadata.Image{},
 		})
 	}
@@ -102,6 +102,8 @@ func (n *node) start() {
 	t.Helper()
 	host := n.c.net.Host(n.host())
 	n.view = &view{}
+	fatal := make(chan error, 1)
+	n.fatal = fatal
 	ln, err := host.Listen("tcp", n.address())
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +112,7 @@ func (n *node) start() {
 		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: n.disk.Process(), Stores: FileStores,
 		Stream: memStream{ln, host}, Reserve: smallReserve(), Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
-		Fatal: func(err error) { n.fatal <- err },
+		Fatal: func(err error) { fatal <- err },
 		applied: func(image *metadata.Image) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -155,9 +157,10 @@ func (n *node) stop() {
 
 func (c *cluster) close() {
 	for _, n := range c.nodes {
-		if n.log != nil {
-			n.stop()
+		if n.log == nil {
+			continue
 		}
+		n.stop()
 		select {
 		case err := <-n.fatal:
 			c.t.Errorf("node %d: %v", n.id, err)
