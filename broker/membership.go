@@ -11,27 +11,22 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/controller"
 	"github.com/klamm-mq/klamm/cluster/metadata"
-	"github.com/klamm-mq/klamm/cluster/metalog"
 	"github.com/klamm-mq/klamm/cluster/node"
 	"github.com/klamm-mq/klamm/configs"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
-
-// controllerLog is the metadata log as the controller sees it.
-type controllerLog struct{ *metalog.Log }
-
-// Start is controller.Log.
-func (l controllerLog) Start(ctx context.Context, term metalog.Term, records []metadata.Record) (controller.Proposal, error) {
-	return l.Log.Start(ctx, term, records)
-}
 
 func (b *Broker) startController(context.Context) error {
 	rng, err := b.env.newRand()
 	if err != nil {
 		return err
 	}
+	topics, err := controller.TopicConfigsOf(b.cfg)
+	if err != nil {
+		return err
+	}
 	b.controller = controller.New(controller.Options{
-		NodeID: b.cfg.NodeID, Log: controllerLog{b.metalog}, Topics: topicConfigs{b.cfg},
+		NodeID: b.cfg.NodeID, Log: controller.OnMetalog(b.metalog), Topics: topics,
 		DefaultPartitions:        b.cfg.NewTopics.Partitions,
 		DefaultReplicationFactor: b.cfg.NewTopics.ReplicationFactor,
 		DeleteTopicsDisabled:     !b.cfg.NewTopics.DeleteEnabled,

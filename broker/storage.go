@@ -187,7 +187,7 @@ func (b *Broker) newReplicas() *replica.Manager {
 	}
 	return replica.NewManager(replica.Options{
 		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: b.dirsMissing,
-		TopicConfig:     topicConfigs{b.cfg}.replica,
+		TopicConfig:     b.replicaTopicConfig,
 		ReplicaLagMax:   b.cfg.Replication.LagTimeMax,
 		RecoveryThreads: int(logs.RecoveryThreads),
 		Progress:        b.recoveryProgress,
