@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -43,6 +44,9 @@ func OpenBadger(dir string, logger *slog.Logger) (Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open raft store: %w", err)
 	}
+	if err := removeUnborn(dir); err != nil {
+		return nil, fmt.Errorf("open raft store in %s: %w", dir, err)
+	}
 	db, err := badger.Open(badgerOptions(dir, logger))
 	if err != nil {
 		return nil, fmt.Errorf("open raft store in %s: %w", dir, err)
@@ -52,6 +56,32 @@ func OpenBadger(dir string, logger *slog.Logger) (Store, error) {
 		return nil, errors.Join(fmt.Errorf("open raft store in %s: %w", dir, err), db.Close())
 	}
 	return s, nil
+}
+
+// removeUnborn removes files that Badger created and had not extended when its process
+// was killed. Badger takes an empty value-log file or memtable for a new one where it
+// expects an old one, and refuses to open. Nothing was ever written to them.
+func removeUnborn(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if ext := filepath.Ext(entry.Name()); ext != ".vlog" && ext != ".mem" {
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if info.Size() > 0 {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func badgerOptions(dir string, logger *slog.Logger) badger.Options {

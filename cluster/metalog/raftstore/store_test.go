@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,6 +19,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(killedDir); dir != "" {
+		acked, err := strconv.ParseUint(os.Args[1], 10, 64)
+		if err == nil {
+			err = writeUntilKilled(dir, acked, os.Stdout)
+		}
+		fmt.Println(err)
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
 }
 
