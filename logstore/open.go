@@ -73,6 +73,9 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 			j.add(e.Name())
 		}
 	}
+	if len(j.left) > 0 {
+		d.o.Logger.Warn("directories that were set aside are left alone", "dir", d.o.Path, "count", len(j.left), "first", j.left[0])
+	}
 	if err := j.run(ctx); err != nil {
 		return j.report, err
 	}
@@ -96,7 +99,8 @@ type openJob struct {
 	mu     sync.Mutex
 	done   int
 	opened []*opening
-	stray  []partitionName // directories without a topic id
+	stray  []strayDirectory
+	left   []string // paths of directories that are nobody's any more
 	report OpenReport
 }
 
@@ -104,6 +108,12 @@ type partitionName struct {
 	name      string // of the directory
 	topic     string
 	partition int32
+}
+
+// strayDirectory is a partition's directory that does not say which topic's.
+type strayDirectory struct {
+	partitionName
+	why error
 }
 
 // add sorts a directory by its name.
@@ -116,7 +126,7 @@ func (j *openJob) add(name string) {
 		d.retired = append(d.retired, retiredDir{
 			path: d.file(name), dueMs: j.p.Now.UnixMilli() + DefaultConfig().FileDeleteDelayMs})
 	case strayDir, futureDir:
-		d.o.Logger.Warn("directory is left alone", "dir", d.file(name))
+		j.left = append(j.left, d.file(name))
 	default:
 		d.o.Logger.Debug("directory holds no partition", "dir", d.file(name))
 	}
@@ -154,8 +164,7 @@ func (j *openJob) open(dir partitionName) error {
 	if errors.Is(err, fs.ErrNotExist) || isFormatError(err) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.stray = append(j.stray, dir)
-		d.o.Logger.Warn("partition directory does not say whose it is", "dir", path, "err", err)
+		j.stray = append(j.stray, strayDirectory{dir, err})
 		return nil
 	}
 	if err != nil && !isBusy(err) {
@@ -202,11 +211,24 @@ func (j *openJob) fail(f failedDir, err error) {
 	j.report.Failed = append(j.report.Failed, FailedLog{ID: f.id, Err: err})
 }
 
-// setAside renames directories of which nobody knows whose they are: creations that a
-// power cut has torn, or damaged ones, whose flushed offset then lacks a directory.
+// setAside renames directories of which nobody knows whose they are. One without records
+// is a creation that a crash has torn: it goes. Any other is damaged, and its flushed
+// offset lacks a directory from now on.
 func (j *openJob) setAside() error {
 	for _, s := range j.stray {
-		to, err := j.d.rename(j.d.file(s.name), s.topic, s.partition, straySuffix)
+		path := j.d.file(s.name)
+		empty, err := j.d.holdsNoRecords(path)
+		if err != nil {
+			return err
+		}
+		if empty {
+			if err := j.d.removeUnfinished(j.p.Now, s.partitionName); err != nil {
+				return err
+			}
+			continue
+		}
+		j.d.o.Logger.Warn("partition directory does not say whose it is", "dir", path, "err", s.why)
+		to, err := j.d.rename(path, s.topic, s.partition, straySuffix)
 		if err != nil {
 			return err
 		}
@@ -216,6 +238,38 @@ func (j *openJob) setAside() error {
 		return nil
 	}
 	return j.d.o.FS.SyncDir(j.d.o.Path)
+}
+
+// holdsNoRecords reports that no segment in a directory has a byte.
+func (d *Dir) holdsNoRecords(path string) (bool, error) {
+	entries, err := d.o.FS.ReadDir(path)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != segment.LogSuffix {
+			continue
+		}
+		info, err := d.o.FS.Stat(filepath.Join(path, e.Name()))
+		if err != nil {
+			return false, err
+		}
+		if info.Size() > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (d *Dir) removeUnfinished(now time.Time, name partitionName) error {
+	to, err := d.rename(d.file(name.name), name.topic, name.partition, deleteSuffix)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli()})
+	return nil
 }
 
 // findMissing reports the partitions that were flushed once and have no directory now

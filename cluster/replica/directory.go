@@ -78,25 +78,30 @@ func (m *Manager) openDirectory(now time.Time, d *directory, image *metadata.Ima
 
 // sortOut keeps the logs that belong here and sets the rest aside: of topics that are
 // gone, moved away while this broker was down, or present in another directory already.
+// Of those without records nothing is worth keeping.
 func (m *Manager) sortOut(now time.Time, d *directory, logs []*logstore.Log, image *metadata.Image, found map[TopicIDPartition]*hosted) error {
-	var strays []*logstore.Log
+	var strays, empty []*logstore.Log
 	for _, l := range logs {
 		key := TopicIDPartition{l.ID().TopicID, l.ID().Partition}
 		placed, dir := m.placement(image.Partition(key.TopicID, key.Partition))
 		other := found[key]
 		switch {
-		case !placed || other != nil && dir != d.DirectoryID():
-			strays = append(strays, l)
-			continue
-		case other != nil:
+		case placed && other == nil:
+		case placed && dir == d.DirectoryID():
 			if err := other.dir.SetAside(now, other.log); err != nil {
 				return err
 			}
+		case l.SizeBytes() == 0:
+			empty = append(empty, l)
+			continue
+		default:
+			strays = append(strays, l)
+			continue
 		}
 		found[key] = &hosted{dir: d, log: l}
 	}
-	if len(strays) == 0 {
-		return nil
+	if err := d.DeleteLogs(now, empty...); err != nil || len(strays) == 0 {
+		return err
 	}
 	m.opts.Logger.Warn("partitions that metadata does not place here are set aside", "dir", d.Path(), "count", len(strays))
 	return d.SetAside(now, strays...)
