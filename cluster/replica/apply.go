@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"sync"
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
@@ -85,6 +86,7 @@ func (m *Manager) remove(id TopicIDPartition) *hosted {
 // follower.
 func (m *Manager) applyTopics(now time.Time, delta *metadata.Delta, found map[TopicIDPartition]*hosted) {
 	for topic := range delta.Topics() {
+		config := sync.OnceValue(func() TopicConfig { return m.topicConfig(delta.Next(), topic.Name()) })
 		for change := range topic.Partitions() {
 			if placed, _ := m.placement(change.New); !placed {
 				continue
@@ -96,7 +98,11 @@ func (m *Manager) applyTopics(now time.Time, delta *metadata.Delta, found map[To
 			}
 			// Only with its role does a new replica enter the map: no request meets it
 			// without one.
-			h := m.host(now, id, topic.New, change.New, found[id])
+			h := found[id]
+			if h == nil {
+				h = m.create(now, id, topic.Name(), change.New, config().Log)
+			}
+			m.host(h, id, topic.Name(), config())
 			m.assume(now, h, change.New)
 			m.put(h)
 			if h.dir != nil && h.dir.Err() != nil {
@@ -120,25 +126,8 @@ func (m *Manager) put(h *hosted) {
 	m.partitions[h.ID()] = h
 }
 
-// host makes a replica of what start found, or of a new log.
-func (m *Manager) host(now time.Time, id TopicIDPartition, topic *metadata.Topic, p *metadata.Partition, found *hosted) *hosted {
-	h := found
-	if h == nil {
-		h = m.create(now, id, topic, p)
-	}
-	o := PartitionOptions{
-		ID: id, Topic: topic.Name, BrokerID: m.opts.BrokerID, Brokers: m,
-		Config: m.topicConfig(m.image.Load(), topic.Name), ReplicaLagMax: m.opts.ReplicaLagMax, Failed: h.failed,
-	}
-	if h.log != nil {
-		o.Log = h.log
-	}
-	h.Partition = NewPartition(o)
-	return h
-}
-
 // create begins an empty log for a replica that this broker never had.
-func (m *Manager) create(now time.Time, id TopicIDPartition, topic *metadata.Topic, p *metadata.Partition) *hosted {
+func (m *Manager) create(now time.Time, id TopicIDPartition, topic string, p *metadata.Partition, c logstore.Config) *hosted {
 	if err := m.failed[id]; err != nil {
 		return &hosted{failed: storageError(err)}
 	}
@@ -146,13 +135,25 @@ func (m *Manager) create(now time.Time, id TopicIDPartition, topic *metadata.Top
 	if err != nil {
 		return &hosted{failed: err}
 	}
-	name := logstore.ID{Topic: topic.Name, TopicID: id.TopicID, Partition: id.Partition}
-	log, err := dir.CreateLog(now, name, m.topicConfig(m.image.Load(), topic.Name).Log)
+	name := logstore.ID{Topic: topic, TopicID: id.TopicID, Partition: id.Partition}
+	log, err := dir.CreateLog(now, name, c)
 	if err != nil {
 		m.opts.Logger.Error("log was not created", "dir", dir.Path(), "log", name, "err", err)
 		return &hosted{failed: storageError(err)}
 	}
 	return &hosted{dir: dir, log: log}
+}
+
+// host makes a replica of a log, or of the lack of one.
+func (m *Manager) host(h *hosted, id TopicIDPartition, topic string, c TopicConfig) {
+	o := PartitionOptions{
+		ID: id, Topic: topic, BrokerID: m.opts.BrokerID, Brokers: m,
+		Config: c, ReplicaLagMax: m.opts.ReplicaLagMax, Failed: h.failed,
+	}
+	if h.log != nil {
+		o.Log = h.log
+	}
+	h.Partition = NewPartition(o)
 }
 
 // assume makes h what metadata says.

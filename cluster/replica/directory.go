@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
@@ -64,7 +65,7 @@ func (m *Manager) keeperOptions(d *directory) logstore.KeeperOptions {
 func (m *Manager) openDirectory(now time.Time, d *directory, image *metadata.Image, found map[TopicIDPartition]*hosted) error {
 	report, err := d.OpenLogs(context.Background(), logstore.OpenLogsParams{
 		Now: now, Threads: m.opts.RecoveryThreads, Progress: m.opts.Progress,
-		Config: func(id logstore.ID) logstore.Config { return m.topicConfig(image, id.Topic).Log },
+		Config: m.logConfigs(image),
 	})
 	if err != nil {
 		return fmt.Errorf("open logs: %w", err)
@@ -74,6 +75,23 @@ func (m *Manager) openDirectory(now time.Time, d *directory, image *metadata.Ima
 		m.opts.Logger.Error("replica is offline", "topic", f.ID.Topic, "partition", f.ID.Partition, "err", f.Err)
 	}
 	return m.sortOut(now, d, report.Opened, image, found)
+}
+
+// logConfigs gives the configuration of each log to be opened, read once per topic. It is
+// called by several threads.
+func (m *Manager) logConfigs(image *metadata.Image) func(logstore.ID) logstore.Config {
+	var mu sync.Mutex
+	known := make(map[string]logstore.Config)
+	return func(id logstore.ID) logstore.Config {
+		mu.Lock()
+		defer mu.Unlock()
+		c, ok := known[id.Topic]
+		if !ok {
+			c = m.topicConfig(image, id.Topic).Log
+			known[id.Topic] = c
+		}
+		return c
+	}
 }
 
 // sortOut keeps the logs that belong here and sets the rest aside: of topics that are

@@ -25,7 +25,7 @@ import (
 
 // harness is a Manager of broker 1 on a memory file system, fed with metadata by hand.
 type harness struct {
-	t       *testing.T
+	t       testing.TB
 	fs      *vfs.MemFS
 	gate    *syncGate
 	codecs  *batch.Codecs
@@ -36,7 +36,9 @@ type harness struct {
 	topics  map[string]uuid.UUID
 	options Options
 	offline error // what OnAllDirsOffline got
-	wrap    func(vfs.FS) vfs.FS
+	// ignoreClose is for tests that break the disk for good.
+	ignoreClose bool
+	wrap        func(vfs.FS) vfs.FS
 }
 
 // syncGate lets a test hold the group commits of all directories back.
@@ -76,7 +78,7 @@ func bubble(t *testing.T, f func(h *harness), change ...func(*harness)) {
 	})
 }
 
-func newHarness(t *testing.T, change ...func(*harness)) *harness {
+func newHarness(t testing.TB, change ...func(*harness)) *harness {
 	h := &harness{
 		t: t, fs: vfs.NewMem(), gate: &syncGate{}, codecs: batch.NewCodecs(batch.CodecsOptions{}),
 		names: []string{"/d1"}, image: metadata.Empty(), topics: map[string]uuid.UUID{},
@@ -102,7 +104,7 @@ func (h *harness) start() {
 	h.dirs = nil
 	for i, name := range h.names {
 		d, err := logstore.OpenDir(logstore.DirOptions{
-			FS: h.wrap(hookfs.Wrap(h.fs, false, h.gate.hook)), Path: name, NodeID: 1, ClusterID: "c", Codecs: h.codecs,
+			FS: h.wrap(h.gated()), Path: name, NodeID: 1, ClusterID: "c", Codecs: h.codecs,
 			Rand: seeded{rand.New(rand.NewPCG(uint64(i), 0))}, Logger: slog.New(slog.DiscardHandler), ReserveBytes: 1 << 10,
 			OnOffline:   func(d *logstore.Dir, err error) { h.m.DirectoryFailed(d, err) },
 			OnLogFailed: func(l *logstore.Log, err error) { h.m.LogFailed(l, err) },
@@ -119,11 +121,32 @@ func (h *harness) start() {
 	h.m.OnMetadataUpdate(metadata.Between(metadata.Empty(), h.image), h.image)
 }
 
+// gated is the file system behind the gate; without a gate it is bare, since a hook
+// allocates.
+func (h *harness) gated() vfs.FS {
+	if h.gate == nil {
+		return h.fs
+	}
+	return hookfs.Wrap(h.fs, false, h.gate.hook)
+}
+
 func (h *harness) stop() {
 	h.t.Helper()
-	if err := h.m.Close(7); err != nil {
+	if err := h.m.Close(7); err != nil && !h.ignoreClose {
 		h.t.Errorf("close: %v", err)
 	}
+}
+
+// crash ends the process as SIGKILL would.
+func (h *harness) crash() {
+	h.m.isr.stop()
+	for _, d := range h.m.dirs {
+		d.committer.Stop()
+		d.keeper.Stop()
+		d.Abandon()
+	}
+	h.m.fetches.Close()
+	h.m.produces.Close()
 }
 
 // seeded is a source of bytes.
@@ -149,6 +172,8 @@ func topicConfig(overrides map[string]string) (TopicConfig, error) {
 			}
 		case "min.insync.replicas":
 			c.MinInSyncCount = n
+		case "retention.bytes":
+			c.Log.RetentionBytes = int64(n)
 		case "segment.bytes":
 			c.Log.SegmentBytes = int32(n)
 		case "max.message.bytes":
@@ -214,9 +239,17 @@ func (id TopicIDPartition) partition(i int) TopicIDPartition {
 
 // records is one batch with those values.
 func (h *harness) records(p *batch.Producer, values ...string) []byte {
-	b := batch.NewBuilder(batch.BuilderOptions{Producer: p})
+	var records []batch.NewRecord
 	for _, v := range values {
-		b.Append(batch.NewRecord{TimestampMs: time.Now().UnixMilli(), Value: []byte(v)})
+		records = append(records, batch.NewRecord{TimestampMs: time.Now().UnixMilli(), Value: []byte(v)})
+	}
+	return h.batch(p, records...)
+}
+
+func (h *harness) batch(p *batch.Producer, records ...batch.NewRecord) []byte {
+	b := batch.NewBuilder(batch.BuilderOptions{Producer: p})
+	for _, r := range records {
+		b.Append(r)
 	}
 	v, err := b.Build(h.codecs)
 	if err != nil {
@@ -379,6 +412,15 @@ func (h *harness) registerBrokers(ids ...int32) {
 	for _, id := range ids {
 		h.apply(metadata.RegisterBrokerRecord{Broker: metadata.Broker{ID: id, Epoch: int64(100 + id)}})
 	}
+}
+
+// list asks a consumer's ListOffsets about one partition.
+func (h *harness) list(id TopicIDPartition, timestamp int64) ListOffsetsResult {
+	req := &ListOffsetsRequest{Version: 11, ReplicaID: ConsumerReplicaID, Partitions: []ListOffsetsPartition{
+		{TopicIDPartition: id, Timestamp: timestamp, CurrentLeaderEpoch: NoEpoch},
+	}}
+	h.m.ListOffsets(req)
+	return req.Partitions[0].Result
 }
 
 func withWait(req *FetchRequest, wait time.Duration) *FetchRequest {

@@ -297,7 +297,7 @@ var kinds = []*kafkaerr.Kind{
 	kafkaerr.LeaderNotAvailable, kafkaerr.UnsupportedVersion, kafkaerr.IneligibleReplica,
 	kafkaerr.InvalidUpdateVersion, kafkaerr.MessageTooLarge, kafkaerr.OutOfOrderSequenceNumber,
 	kafkaerr.RequestTimedOut, kafkaerr.InvalidRequiredAcks, kafkaerr.InconsistentTopicID, kafkaerr.CorruptMessage,
-	kafkaerr.InvalidRecord, kafkaerr.InvalidRequest, kafkaerr.UnknownTopicID,
+	kafkaerr.InvalidRecord, kafkaerr.InvalidRequest, kafkaerr.UnknownTopicID, kafkaerr.InvalidProducerEpoch,
 }
 
 // kind finds an error by Kafka's name.

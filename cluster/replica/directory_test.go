@@ -1,0 +1,162 @@
+package replica
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
+)
+
+// count counts the entries of all directories whose names end so.
+func (h *harness) count(suffix string) (n int) {
+	h.t.Helper()
+	for _, name := range h.names {
+		entries, err := h.fs.ReadDir(name)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), suffix) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// logs is the number of logs in each directory.
+func (h *harness) logs() (n []int) {
+	for _, d := range h.dirs {
+		n = append(n, len(d.Logs()))
+	}
+	return n
+}
+
+func TestNewLogsGoWhereFewestAre(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.topic("a", 2, alone)
+		expect(t, "spread", h.logs(), []int{1, 1, 0})
+		assigned := alone
+		assigned.dir = h.dirs[1].DirectoryID()
+		h.topic("b", 3, assigned)
+		expect(t, "assigned", h.logs(), []int{1, 4, 0})
+		h.topic("c", 4, alone)
+		expect(t, "levelled", h.logs(), []int{3, 4, 2})
+	}, withDirs("/d1", "/d2", "/d3"))
+}
+
+// TestDirectoryFails: one disk of two. Its partitions are offline, those who wait for it
+// are told, the others go on.
+func TestDirectoryFails(t *testing.T) {
+	var faults *errfs.FS
+	bubble(t, func(h *harness) {
+		id := h.topic("t", 2, alone)
+		h.must(id, "a")
+		h.must(id.partition(1), "b")
+		bad, good := id, id.partition(1)
+		if h.m.get(id).dir.Path() == "/d2" {
+			bad, good = good, bad
+		}
+		faults.Add("sync dir=/d1 err=EIO")
+		parked := h.park(withWait(fetchOf(bad, 1), time.Hour))
+		expectError(t, "waits for the flush that fails", h.produce(bad, AcksAll, "c").result().Err, "KAFKA_STORAGE_ERROR")
+		expectError(t, "with acks=1 too", h.produce(bad, AcksOne, "c").result().Err, "KAFKA_STORAGE_ERROR")
+		expect(t, "fetch", parked.answered(), true)
+		expectError(t, "fetch", parked.Partitions[0].Result.Err, "KAFKA_STORAGE_ERROR")
+
+		h.must(good, "d")
+		expect(t, "the other goes on", len(h.read(good, 0)), 2)
+		expect(t, "offline", len(h.m.OfflineReplicas()), 1)
+		expect(t, "not all", h.offline, error(nil))
+
+		h.topic("new", 2, alone)
+		expect(t, "new logs go to the other", len(h.dirs[1].Logs()), 3)
+
+		faults.Add("sync dir=/d2 err=EIO")
+		expectError(t, "the last one", h.produce(good, AcksAll, "e").result().Err, "KAFKA_STORAGE_ERROR")
+		synctest.Wait()
+		if h.offline == nil {
+			t.Error("nobody was told that all directories are offline")
+		}
+		h.ignoreClose = true
+	}, withDirs("/d1", "/d2"), withFS(func(fs vfs.FS) vfs.FS {
+		if faults == nil {
+			faults = errfs.Wrap(fs)
+		}
+		return faults
+	}))
+}
+
+// TestDiskFull: appends are refused, reads go on, and it ends by itself.
+func TestDiskFull(t *testing.T) {
+	bubble(t, func(h *harness) {
+		id := h.topic("t", 1, alone)
+		h.must(id, "a")
+		h.fs.SetCapacity(1)
+		time.Sleep(2 * time.Second) // the keeper looks
+		synctest.Wait()
+		expectError(t, "full", h.produce(id, AcksAll, "b").result().Err, "KAFKA_STORAGE_ERROR")
+		expect(t, "reads go on", h.read(id, 0), []string{"a"})
+		expect(t, "full is not offline", len(h.m.OfflineReplicas()), 0)
+		h.fs.SetCapacity(1 << 30)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		h.must(id, "c")
+		expect(t, "goes on", h.read(id, 0), []string{"a", "c"})
+	})
+}
+
+// TestDamagedLogIsOffline: the broker starts, everything else serves, and the last copy is
+// left where it is.
+func TestDamagedLogIsOffline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t)
+		h.start()
+		bad, good := h.topic("bad", 1, alone), h.topic("good", 1, alone)
+		h.must(bad, "a")
+		h.must(good, "b")
+		log := h.m.get(bad).log.Path() + "/00000000000000000000.log"
+		time.Sleep(2 * time.Second) // the flushed offsets are persisted
+		synctest.Wait()
+		h.crash()
+		if err := h.fs.Remove(log); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		expectError(t, "damaged", h.produce(bad, AcksAll, "x").result().Err, "KAFKA_STORAGE_ERROR")
+		expect(t, "the other", h.read(good, 0), []string{"b"})
+		expect(t, "not set aside", h.count("-stray"), 0)
+		h.stop()
+	})
+}
+
+// TestReplicaOfALostDirectoryIsNotBegunAnew (D19).
+func TestReplicaOfALostDirectoryIsNotBegunAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, withDirs("/d1", "/d2"))
+		h.start()
+		assigned := alone
+		assigned.dir = h.dirs[1].DirectoryID()
+		lost, unknown := h.topic("lost", 1, assigned), h.topic("unknown", 3, alone)
+		h.must(lost, "a")
+		h.stop()
+
+		h.names = []string{"/d1"}
+		h.options.DirsMissing = true
+		h.start()
+		expectError(t, "assigned to the lost one", h.produce(lost, AcksAll, "x").result().Err, "KAFKA_STORAGE_ERROR")
+		offline := 0
+		for i := range 3 {
+			if err := h.produce(unknown.partition(i), AcksAll, "x").result().Err; err != nil {
+				expectError(t, "perhaps in the lost one", err, "KAFKA_STORAGE_ERROR")
+				offline++
+			}
+		}
+		expect(t, "offline of unknown", offline, 1)
+		h.must(h.topic("new", 1, alone), "new topics are begun")
+		h.stop()
+	})
+}
