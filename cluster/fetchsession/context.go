@@ -143,6 +143,7 @@ func (x *Context) UpdateAndFilter(now time.Time, answers []Answer) (sessionID in
 		return noSession, x.err
 	case incremental:
 		return x.session.id, x.updateSession(answers)
+	case sessionless, full:
 	}
 	for i := range answers {
 		answers[i].Include = true
@@ -164,6 +165,7 @@ func (x *Context) Throttled() (sessionID int32, err error) {
 		x.session.mu.Lock()
 		defer x.session.mu.Unlock()
 		return x.session.id, x.checkEpoch()
+	case sessionless, full:
 	}
 	return noSession, nil
 }

@@ -134,6 +134,7 @@ func (p *Partition) Reached(a Awaited) (done bool, err error) {
 		return true, nil // C.1
 	case ownFlush:
 		return p.opts.Log.Flushed() >= offset.Flushed(a.end), nil // D
+	case nothing:
 	}
 	return true, nil
 }

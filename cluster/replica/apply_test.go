@@ -36,7 +36,8 @@ func TestTopicRecreatedInOneDelta(t *testing.T) {
 			metadata.RemoveTopicRecord{ID: old.TopicID},
 			metadata.TopicRecord{Name: "t", ID: id},
 			metadata.PartitionRecord{TopicID: id, Partition: metadata.Partition{
-				Replicas: []int32{1}, ISR: []int32{1}, Leader: 1, Directories: []uuid.UUID{uuid.DirUnassigned}}},
+				Replicas: []int32{1}, ISR: []int32{1}, Leader: 1, Directories: []uuid.UUID{uuid.DirUnassigned},
+			}},
 		)
 		expect(t, "empty", h.read(TopicIDPartition{TopicID: id}, 0), []string(nil))
 	})
@@ -74,8 +75,10 @@ func TestStraysAreSetAside(t *testing.T) {
 		h.stop()
 		d := metadata.NewDelta(h.image)
 		err := d.ReplayAll(metadata.RemoveTopicRecord{ID: gone.TopicID}, metadata.RemoveTopicRecord{ID: empty.TopicID},
-			metadata.PartitionChangeRecord{TopicID: moved.TopicID, Replicas: []int32{2}, ISR: []int32{2},
-				Directories: pairDirs[:1], Leader: metadata.Ptr(int32(2))})
+			metadata.PartitionChangeRecord{
+				TopicID: moved.TopicID, Replicas: []int32{2}, ISR: []int32{2},
+				Directories: pairDirs[:1], Leader: metadata.Ptr(int32(2)),
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func (l *fakeLog) Read(p logstore.ReadParams) (logstore.ReadInfo, error) {
 			r = &fakeRegion{first: b.first}
 		}
 		size := int(b.last-b.first+1) * fakeRecordBytes
-		if r.bytes+size > p.MaxBytes && !(p.MinOne && r.bytes == 0) {
+		if r.bytes+size > p.MaxBytes && (!p.MinOne || r.bytes > 0) {
 			return logstore.ReadInfo{Region: r, FirstIncomplete: r.bytes == 0}, nil
 		}
 		r.bytes += size
@@ -81,10 +81,11 @@ func (l *fakeLog) Read(p logstore.ReadParams) (logstore.ReadInfo, error) {
 	return info, nil
 }
 
-func (l *fakeLog) UpdateConfig(c logstore.Config)                  { l.config = c }
-func (l *fakeLog) LogStart() offset.LogStart                       { return offset.LogStart(l.logStart) }
-func (l *fakeLog) LogEnd() offset.LogEnd                           { return offset.LogEnd(l.end) }
-func (l *fakeLog) Flushed() offset.Flushed                         { return offset.Flushed(l.flushed) }
+func (l *fakeLog) UpdateConfig(c logstore.Config) { l.config = c }
+func (l *fakeLog) LogStart() offset.LogStart      { return offset.LogStart(l.logStart) }
+func (l *fakeLog) LogEnd() offset.LogEnd          { return offset.LogEnd(l.end) }
+func (l *fakeLog) Flushed() offset.Flushed        { return offset.Flushed(l.flushed) }
+
 func (l *fakeLog) CheckpointedHighWatermark() offset.HighWatermark { return offset.HighWatermark(l.hw) }
 
 func (l *fakeLog) LastStable(hw offset.HighWatermark) offset.LastStable {
@@ -95,10 +96,8 @@ func (l *fakeLog) LastStable(hw offset.HighWatermark) offset.LastStable {
 }
 
 func (l *fakeLog) OffsetForTimestamp(ms int64) (logstore.TimestampOffset, bool, error) {
-	for o := max(ms, l.logStart); o < l.end; o++ {
-		return l.at(o), true, nil
-	}
-	return logstore.TimestampOffset{}, false, nil
+	o := max(ms, l.logStart)
+	return l.at(o), o < l.end, nil
 }
 
 func (l *fakeLog) OffsetOfMaxTimestamp() (logstore.TimestampOffset, bool, error) {

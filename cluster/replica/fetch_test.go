@@ -147,10 +147,14 @@ func TestParkedFetchLosesItsPartition(t *testing.T) {
 		{"A leadership lost", func(h *harness, id TopicIDPartition) {
 			h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Leader: metadata.Ptr(int32(2))})
 		}, "NOT_LEADER_FOR_PARTITION"},
-		{"B topic deleted", func(h *harness, id TopicIDPartition) { h.apply(metadata.RemoveTopicRecord{ID: id.TopicID}) },
-			"UNKNOWN_TOPIC_OR_PARTITION"},
-		{"C directory offline", func(h *harness, _ TopicIDPartition) { h.m.DirectoryFailed(h.dirs[0], errDisk) },
-			"KAFKA_STORAGE_ERROR"},
+		{
+			"B topic deleted", func(h *harness, id TopicIDPartition) { h.apply(metadata.RemoveTopicRecord{ID: id.TopicID}) },
+			"UNKNOWN_TOPIC_OR_PARTITION",
+		},
+		{
+			"C directory offline", func(h *harness, _ TopicIDPartition) { h.m.DirectoryFailed(h.dirs[0], errDisk) },
+			"KAFKA_STORAGE_ERROR",
+		},
 		{"D epoch passed", func(h *harness, id TopicIDPartition) {
 			h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Leader: metadata.Ptr(int32(1))})
 		}, "FENCED_LEADER_EPOCH"},

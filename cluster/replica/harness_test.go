@@ -3,10 +3,12 @@ package replica
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -164,8 +166,8 @@ func (s seeded) Read(p []byte) (int, error) {
 func topicConfig(overrides map[string]string) (TopicConfig, error) {
 	c := TopicConfig{Log: logstore.DefaultConfig(), MinInSyncCount: 1}
 	for k, v := range overrides {
-		var n int
-		switch fmt.Sscan(v, &n); k {
+		n, _ := strconv.Atoi(v)
+		switch k {
 		case "durability":
 			if v == "replicated" {
 				c.Log.Durability = logstore.DurabilityReplicated
@@ -331,7 +333,7 @@ func (h *harness) values(r *FetchResult) (values []string) {
 	}
 	defer r.release()
 	buf := make([]byte, r.Records.Len())
-	if _, err := r.Records.ReadAt(buf, 0); err != nil && err != io.EOF {
+	if _, err := r.Records.ReadAt(buf, 0); err != nil && !errors.Is(err, io.EOF) {
 		h.t.Fatal(err)
 	}
 	for {

@@ -37,8 +37,16 @@ func TestCheckTimestamp(t *testing.T) {
 		timestamp int64
 		first     int16 // version that has it
 	}{
-		{LatestTimestamp, 1}, {EarliestTimestamp, 1}, {0, 1}, {1 << 60, 1}, {MaxTimestamp, 7}, {EarliestLocalTimestamp, 8},
-		{LatestTieredTimestamp, 9}, {EarliestPendingUploadTimestamp, 11}, {-7, 99}, {-1 << 63, 99},
+		{LatestTimestamp, 1},
+		{EarliestTimestamp, 1},
+		{0, 1},
+		{1 << 60, 1},
+		{MaxTimestamp, 7},
+		{EarliestLocalTimestamp, 8},
+		{LatestTieredTimestamp, 9},
+		{EarliestPendingUploadTimestamp, 11},
+		{-7, 99},
+		{-1 << 63, 99},
 	} {
 		for version := int16(1); version <= 11; version++ {
 			want := "UNSUPPORTED_VERSION"

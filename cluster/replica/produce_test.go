@@ -64,16 +64,24 @@ func TestProduceCaseA(t *testing.T) {
 		end  func(h *harness, id TopicIDPartition)
 		err  string
 	}{
-		{"topic deleted", func(h *harness, id TopicIDPartition) { h.apply(metadata.RemoveTopicRecord{ID: id.TopicID}) },
-			"UNKNOWN_TOPIC_OR_PARTITION"},
+		{
+			"topic deleted", func(h *harness, id TopicIDPartition) { h.apply(metadata.RemoveTopicRecord{ID: id.TopicID}) },
+			"UNKNOWN_TOPIC_OR_PARTITION",
+		},
 		{"replica moved", func(h *harness, id TopicIDPartition) {
-			h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Replicas: []int32{2}, ISR: []int32{2},
-				Directories: pairDirs[:1], Leader: metadata.Ptr(int32(2))})
+			h.apply(metadata.PartitionChangeRecord{
+				TopicID: id.TopicID, Replicas: []int32{2}, ISR: []int32{2},
+				Directories: pairDirs[:1], Leader: metadata.Ptr(int32(2)),
+			})
 		}, "NOT_LEADER_FOR_PARTITION"},
-		{"directory offline", func(h *harness, _ TopicIDPartition) { h.m.DirectoryFailed(h.dirs[0], errDisk) },
-			"KAFKA_STORAGE_ERROR"},
-		{"log damaged", func(h *harness, _ TopicIDPartition) { h.m.LogFailed(h.dirs[0].Logs()[0], errDisk) },
-			"KAFKA_STORAGE_ERROR"},
+		{
+			"directory offline", func(h *harness, _ TopicIDPartition) { h.m.DirectoryFailed(h.dirs[0], errDisk) },
+			"KAFKA_STORAGE_ERROR",
+		},
+		{
+			"log damaged", func(h *harness, _ TopicIDPartition) { h.m.LogFailed(h.dirs[0].Logs()[0], errDisk) },
+			"KAFKA_STORAGE_ERROR",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(h *harness) {

@@ -25,7 +25,7 @@ func defaultSeeds() int {
 }
 
 // traceLines is how much of a failing run is printed: its end.
-const traceLines = 200
+const traceLines = 80
 
 func report(v *Violation) string {
 	trace := v.Trace

@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -120,7 +121,7 @@ func (j *judge) read(p *partition, from int64, maxBytes int) int64 {
 func (w *world) batches(r wire.Region) (views []batch.View) {
 	defer r.Release()
 	buf := make([]byte, r.Len())
-	if _, err := r.ReadAt(buf, 0); err != nil && err != io.EOF {
+	if _, err := r.ReadAt(buf, 0); err != nil && !errors.Is(err, io.EOF) {
 		w.fail("AckedRecordsReadable", "read %d bytes: %v", len(buf), err)
 		return nil
 	}
@@ -240,12 +241,12 @@ func (j *judge) sequences(partition int32, values map[int64]string, start, end i
 	}
 }
 
-// known is what may lie in a log directory. A -stray is a partition directory whose
-// creation a power cut has torn; a .tmp is a checkpoint that a crash caught while it was
+// known is what may lie in a log directory. A -stray or -delete is a partition directory
+// whose creation a power cut has torn; a .tmp is a checkpoint that a crash caught while it was
 // written, one of each at most, since the next writing uses it again.
 var known = regexp.MustCompile(`^((\.lock|meta\.properties|\.kafka_cleanshutdown` +
 	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset)-checkpoint)(\.tmp)?` +
-	`|t-\d+(\.[0-9a-f]{32}-stray)?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
+	`|t-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
 
 // files looks at every name in the directory.
 func (j *judge) files() {
