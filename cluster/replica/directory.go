@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
@@ -19,13 +20,13 @@ type directory struct {
 	*logstore.Dir
 	committer *logstore.Committer
 	keeper    *logstore.Keeper
-	unopened  error // why its logs could not be opened at start
+	unopened  atomic.Pointer[error] // why its logs could not be opened at start
 }
 
 // offline is why the directory is of no use, nil if it is.
 func (d *directory) offline() error {
-	if d.unopened != nil {
-		return d.unopened
+	if err := d.unopened.Load(); err != nil {
+		return *err
 	}
 	return d.Err()
 }
@@ -42,7 +43,7 @@ func (m *Manager) openDirectories(now time.Time, image *metadata.Image) map[Topi
 	m.starting, m.failed = true, make(map[TopicIDPartition]error)
 	for _, d := range m.dirs {
 		if err := m.openDirectory(now, d, image, found); err != nil {
-			d.unopened = err
+			d.unopened.Store(&err)
 			m.directoryOffline(d.Dir, err)
 		}
 		d.committer = logstore.StartCommitter(d.Dir, logstore.CommitterOptions{OnFlushed: m.onFlushed})
