@@ -39,6 +39,21 @@ func TestFetchWakes(t *testing.T) {
 	})
 }
 
+// TestFetchBeyondTheHighWatermarkWaits, like one at it (docs/divergence.md, beyond-hw).
+func TestFetchBeyondTheHighWatermarkWaits(t *testing.T) {
+	bubble(t, func(h *harness) {
+		id := h.topic("t", 1, alone)
+		h.gate.close()
+		h.produce(id, AcksAll, "a")
+		h.produce(id, AcksAll, "b")
+		f := h.park(withWait(fetchOf(id, 1), time.Minute))
+		expect(t, "parked", f.answered(), false)
+		h.gate.release()
+		expect(t, "answered", f.answered(), true)
+		expect(t, "values", h.values(&f.Partitions[0].Result), []string{"b"})
+	})
+}
+
 // TestFetchWaitsForMinBytes over two partitions.
 func TestFetchWaitsForMinBytes(t *testing.T) {
 	bubble(t, func(h *harness) {
