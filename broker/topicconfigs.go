@@ -33,7 +33,7 @@ func logConfig(t *configs.Topic) logstore.Config {
 		Compact:            t.CleanupCompact,
 		RetentionMs:        t.RetentionMs,
 		RetentionBytes:     t.RetentionBytes,
-		MaxMessageBytes:    t.MaxMessageBytes,
+		MaxMessageBytes:    max(1, t.MaxMessageBytes), // 0 takes nothing, and no batch is of one byte
 		LogAppendTime:      t.LogAppendTime,
 		TimestampBeforeMs:  t.TimestampBeforeMs,
 		TimestampAfterMs:   t.TimestampAfterMs,

@@ -37,6 +37,11 @@ import (
 // incremental answer holds only what changed. Records do not pass through memory here:
 // the answer is a skeleton with regions of segment files in it.
 
+// futureReplicaID is the replica id of a broker that copies one of its own logs into
+// another directory. Nobody else sends it; who does is no consumer in that aborted
+// transactions are not listed, and a consumer in all else.
+const futureReplicaID int32 = -3
+
 // fetchCall is a Fetch request on its way.
 type fetchCall struct {
 	h       *Handlers
@@ -123,21 +128,23 @@ func (f *fetchCall) sessionRequest() fetchsession.Request {
 // which come last in the answer.
 func (f *fetchCall) resolve() {
 	image := f.h.image()
-	wanted := f.session.Partitions(nil)
+	wanted := f.session.Partitions(nil, func(id uuid.UUID) string { return nameOf(image, id) })
 	f.parts = make([]fetchsession.Partition, 0, len(wanted))
 	f.ask.Partitions = make([]replica.FetchPartition, 0, len(wanted))
 	var failed []fetchsession.Partition
 	var errs []error
-	for _, p := range wanted {
-		at, err := f.find(image, p.Key)
-		if err != nil {
-			failed, errs = append(failed, p), append(errs, err)
+	for i := range wanted {
+		p := &wanted[i]
+		at, err := f.find(image, p)
+		if err != nil && !errors.Is(err, kafkaerr.InconsistentTopicID) {
+			failed, errs = append(failed, *p), append(errs, err)
 			continue
 		}
-		f.parts = append(f.parts, p)
+		f.parts = append(f.parts, *p)
 		f.ask.Partitions = append(f.ask.Partitions, replica.FetchPartition{
 			TopicIDPartition: at, CurrentLeaderEpoch: p.CurrentLeaderEpoch, FetchOffset: p.FetchOffset,
 			LastFetchedEpoch: p.LastFetchedEpoch, LogStartOffset: p.LogStartOffset, MaxBytes: int(p.MaxBytes),
+			Result: replica.FetchResult{Err: err},
 		})
 	}
 	f.results = make([]replica.FetchResult, len(f.parts), len(wanted))
@@ -148,11 +155,21 @@ func (f *fetchCall) resolve() {
 	f.bounds()
 }
 
-func (f *fetchCall) find(image *metadata.Image, key fetchsession.Key) (replica.TopicIDPartition, error) {
-	if f.req.Version >= 13 {
-		return resolveID(image, key.TopicID, key.Partition)
+// find is where a partition is. From version 13 on the session knows topics by the name
+// that their id had when it was first asked for: the topic of that name may be gone, or
+// have another id by now, which only the one who reads finds out.
+func (f *fetchCall) find(image *metadata.Image, p *fetchsession.Partition) (replica.TopicIDPartition, error) {
+	if f.req.Version < 13 {
+		return resolve(image, p.Topic, p.Partition)
 	}
-	return resolve(image, key.Topic, key.Partition)
+	if p.Name == "" {
+		return replica.TopicIDPartition{}, kafkaerr.UnknownTopicID
+	}
+	at, err := resolve(image, p.Name, p.Partition)
+	if err == nil && at.TopicID != p.TopicID {
+		err = kafkaerr.InconsistentTopicID
+	}
+	return at, err
 }
 
 // bounds fills in who asks, how much, and how long it may wait.
@@ -162,6 +179,9 @@ func (f *fetchCall) bounds() {
 	f.ask.MinBytes = min(int(f.req.MinBytes), f.ask.MaxBytes)
 	f.ask.MaxWait = time.Duration(f.req.MaxWaitMillis) * time.Millisecond
 	f.ask.Isolation = replica.Isolation(f.req.IsolationLevel)
+	if f.ask.ReplicaID == futureReplicaID {
+		f.ask.Isolation = replica.ReadUncommitted
+	}
 	f.ask.AnyReplica = f.ask.ReplicaID < 0 && f.req.Version >= 11
 }
 

@@ -148,6 +148,14 @@ func resolveID(image *metadata.Image, id uuid.UUID, partition int32) (replica.To
 	return at, nil
 }
 
+// nameOf is the name of the topic that has an id, "" if none has.
+func nameOf(image *metadata.Image, id uuid.UUID) string {
+	if topic := image.TopicByID(id); topic != nil {
+		return topic.Name
+	}
+	return ""
+}
+
 // validIsolation tells whether a number is an isolation level at all.
 func validIsolation(level int8) bool {
 	return level == int8(replica.ReadUncommitted) || level == int8(replica.ReadCommitted)

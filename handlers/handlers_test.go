@@ -48,7 +48,9 @@ func (f *fakeReplicas) Append(r *replica.AppendRequest) bool {
 
 func (f *fakeReplicas) Fetch(_ context.Context, r *replica.FetchRequest) {
 	for i := range r.Partitions {
-		r.Partitions[i].Result = f.fetched
+		if r.Partitions[i].Result.Err == nil {
+			r.Partitions[i].Result = f.fetched
+		}
 	}
 }
 
@@ -105,6 +107,16 @@ func testImage(t testing.TB) *metadata.Image {
 		t.Fatal(err)
 	}
 	return d.Image(metadata.Position{Index: 6, Term: 1})
+}
+
+// changed is the image after further records.
+func changed(t testing.TB, from *metadata.Image, records ...metadata.Record) *metadata.Image {
+	t.Helper()
+	d := metadata.NewDelta(from)
+	if err := d.ReplayAll(records...); err != nil {
+		t.Fatal(err)
+	}
+	return d.Image(metadata.Position{Index: from.Position().Index + 1, Term: 1})
 }
 
 type fixture struct {

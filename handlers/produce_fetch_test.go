@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
@@ -327,6 +328,55 @@ func TestFetchSessionLeavesOutWhatDidNotChange(t *testing.T) {
 	next.SessionEpoch = 7
 	if resp := ask[*kmsg.FetchResponse](t, f, next); resp.ErrorCode != kafkaerr.InvalidFetchSessionEpoch.Code {
 		t.Errorf("wrong epoch: error %d", resp.ErrorCode)
+	}
+}
+
+// A session remembers what an id was the name of, as Kafka's does: its fetcher learns that
+// the topic is gone, then that it is another one. Without session the id is unknown.
+func TestFetchSessionOfADeletedTopic(t *testing.T) {
+	f := newFixture(t)
+	open := fetchRequest(13)
+	open.SessionEpoch = 0
+	opened := ask[*kmsg.FetchResponse](t, f, open)
+	for i, c := range []struct {
+		image       *metadata.Image
+		want, fresh int16
+		aborted     bool // has a list of aborted transactions, if empty
+	}{
+		{testImage(t), 0, 0, false},
+		{changed(t, testImage(t), metadata.RemoveTopicRecord{ID: topicID}), kafkaerr.UnknownTopicOrPartition.Code, kafkaerr.UnknownTopicID.Code, true},
+		{anotherTopic(t), kafkaerr.InconsistentTopicID.Code, kafkaerr.UnknownTopicID.Code, false},
+	} {
+		f.h.image = func() *metadata.Image { return c.image }
+		f.replicas.fetched = replica.FetchResult{HighWatermark: int64(i + 1)}
+		next := fetchRequest(13)
+		next.SessionID, next.SessionEpoch, next.Topics = opened.SessionID, int32(i+1), nil
+		p := ask[*kmsg.FetchResponse](t, f, next).Topics[0].Partitions[0]
+		if p.ErrorCode != c.want || (p.AbortedTransactions != nil) != c.aborted {
+			t.Errorf("step %d: %+v, want error %d", i, p, c.want)
+		}
+		if p := ask[*kmsg.FetchResponse](t, f, fetchRequest(13)).Topics[0].Partitions[0]; p.ErrorCode != c.fresh {
+			t.Errorf("step %d, without session: error %d, want %d", i, p.ErrorCode, c.fresh)
+		}
+	}
+}
+
+// anotherTopic is the image after "t" was deleted and made anew.
+func anotherTopic(t *testing.T) *metadata.Image {
+	return changed(t, testImage(t), metadata.RemoveTopicRecord{ID: topicID}, metadata.TopicRecord{Name: "t", ID: uuid.UUID{42}},
+		metadata.PartitionRecord{TopicID: uuid.UUID{42}, Partition: metadata.Partition{Replicas: []int32{1}, ISR: []int32{1}, Directories: []uuid.UUID{{9}}, Leader: 1}})
+}
+
+func TestFetchOfAFutureReplicaListsNoAbortedTransactions(t *testing.T) {
+	for id, want := range map[int32]replica.Isolation{-1: replica.ReadCommitted, futureReplicaID: replica.ReadUncommitted} {
+		f := newFixture(t)
+		req := fetchRequest(12)
+		req.ReplicaID, req.IsolationLevel = id, 1
+		c := &fetchCall{h: f.h, call: &call{request: f.request(req)}, req: req}
+		c.bounds()
+		if c.ask.Isolation != want {
+			t.Errorf("replica %d reads with isolation %d, want %d", id, c.ask.Isolation, want)
+		}
 	}
 }
 

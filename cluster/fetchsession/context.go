@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // Epochs with a meaning of their own, and the id of no session (FetchMetadata).
@@ -124,14 +125,21 @@ func (c *Cache) incremental(now time.Time, r Request) *Context {
 // the top level with session id 0 and no partitions.
 func (x *Context) Err() error { return x.err }
 
-// Partitions appends what is to be fetched, in that order, each partition once.
-func (x *Context) Partitions(dst []Partition) []Partition {
+// Partitions appends what is to be fetched, in that order, each partition once. Where
+// topics go by id, names finds the name of one, "" for an id that nobody has.
+func (x *Context) Partitions(dst []Partition, names func(uuid.UUID) string) []Partition {
+	if x.request.Version < firstVersionWithIDs {
+		names = nil
+	}
 	if x.kind != incremental {
+		for i := range x.request.Partitions {
+			x.request.Partitions[i].resolve(names)
+		}
 		return append(dst, x.request.Partitions...)
 	}
 	x.session.mu.Lock()
 	defer x.session.mu.Unlock()
-	return x.session.parts.appendTo(dst)
+	return x.session.parts.appendTo(dst, names)
 }
 
 // UpdateAndFilter takes the answers about all partitions that were to be fetched, in the

@@ -18,7 +18,7 @@
 //
 //	c := cache.NewContext(now, Request{…})
 //	if err := c.Err(); err != nil { answer it }
-//	for _, p := range c.Partitions(nil) { … read …; answers = append(answers, Answer{…}) }
+//	for _, p := range c.Partitions(nil, names) { … read …; answers = append(answers, Answer{…}) }
 //	sessionID, err := c.UpdateAndFilter(now, answers)
 //	… encode the answers that are Included …
 //
@@ -28,6 +28,11 @@
 // is sent again once the error is gone. Partitions that had records go to the end of the
 // session's order: with a bounded answer size, those in front would otherwise starve the
 // rest.
+//
+// From version 13 on topics go by id. A session remembers the name that an id once had,
+// as Kafka's does, so that a fetcher of a deleted topic is told that the partition is
+// gone, and after the topic was made anew that the id is another one
+// (INCONSISTENT_TOPIC_ID), where a fetcher without session gets UNKNOWN_TOPIC_ID.
 //
 // # Bounds
 //

@@ -3,6 +3,7 @@ package fetchsession
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func openSession(t testing.TB, c *Cache, ps ...Partition) int32 {
 
 func answersTo(x *Context) []Answer {
 	var as []Answer
-	for _, p := range x.Partitions(nil) {
+	for _, p := range x.Partitions(nil, nil) {
 		as = append(as, Answer{Key: p.Key})
 	}
 	return as
@@ -63,9 +64,45 @@ func TestNamesAreCopied(t *testing.T) {
 	id, _ := x.UpdateAndFilter(epochStart, answersTo(x))
 	copy(frame, "xxxxxx")
 	x = c.NewContext(epochStart, Request{Version: 12, SessionID: id, Epoch: 1})
-	if ps := x.Partitions(nil); len(ps) != 1 || ps[0].Topic != "orders" {
+	if ps := x.Partitions(nil, nil); len(ps) != 1 || ps[0].Topic != "orders" {
 		t.Errorf("session holds %+v", ps)
 	}
+}
+
+// TestNamesOutliveTheirTopics: what was once the name of an id stays so in a session; an
+// id without name is looked up again each time.
+func TestNamesOutliveTheirTopics(t *testing.T) {
+	c := NewCache(Options{})
+	orders, later := uuid.UUID{1}, uuid.UUID{2}
+	names := map[uuid.UUID]string{orders: "orders"}
+	lookUp := func(id uuid.UUID) string { return names[id] }
+	seen := func(x *Context) (s []string) {
+		for _, p := range x.Partitions(nil, lookUp) {
+			s = append(s, p.Name)
+		}
+		return s
+	}
+	request := func(version, epoch int32, id int32, ids ...uuid.UUID) *Context {
+		r := Request{Version: int16(version), SessionID: id, Epoch: epoch}
+		for _, topic := range ids {
+			r.Partitions = append(r.Partitions, Partition{Key: Key{TopicID: topic}})
+		}
+		return c.NewContext(epochStart, r)
+	}
+	check := func(step string, x *Context, want ...string) {
+		if got := seen(x); !slices.Equal(got, want) {
+			t.Errorf("%s: names %q, want %q", step, got, want)
+		}
+	}
+	x := request(13, 0, 0, orders, later)
+	check("full", x, "orders", "")
+	id, _ := x.UpdateAndFilter(epochStart, answersTo(x))
+	names = map[uuid.UUID]string{later: "later"}
+	check("one is deleted, one made", request(13, 1, id), "orders", "later")
+	names = nil
+	check("asked for again", request(13, 2, id, orders), "orders", "later")
+	check("both without session", request(13, -1, 0, orders, later), "", "")
+	check("names are no ids", request(12, -1, 0, orders), "")
 }
 
 func TestConcurrentSessions(t *testing.T) {
@@ -143,7 +180,7 @@ func TestSteadyIncrementalFetchAllocations(t *testing.T) {
 	epoch := int32(1)
 	avg := testing.AllocsPerRun(100, func() {
 		x := c.NewContext(epochStart, Request{Version: 13, SessionID: id, Epoch: epoch, Partitions: changed})
-		wanted = x.Partitions(wanted[:0])
+		wanted = x.Partitions(wanted[:0], nil)
 		if _, err := x.UpdateAndFilter(epochStart, answers); err != nil {
 			t.Fatal(err)
 		}

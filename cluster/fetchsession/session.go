@@ -22,6 +22,9 @@ type Key struct {
 // request, negative for none.
 type Partition struct {
 	Key
+	// Name is that of a topic that goes by id, "" while nobody knows it. A session keeps
+	// it: of a topic that was deleted since, or made anew, the name is still known.
+	Name               string
 	CurrentLeaderEpoch int32
 	FetchOffset        int64
 	LastFetchedEpoch   int32
@@ -103,6 +106,9 @@ func (ps *partitions) len() int { return len(ps.byKey) }
 func (ps *partitions) put(want Partition) *cachedPartition {
 	if cached := ps.byKey[want.Key]; cached != nil {
 		want.Key = cached.want.Key
+		if cached.want.Name != "" {
+			want.Name = cached.want.Name
+		}
 		cached.want = want
 		return cached
 	}
@@ -132,11 +138,21 @@ func (ps *partitions) remove(k Key) {
 
 func (ps *partitions) moveToEnd(cached *cachedPartition) { ps.order.MoveToBack(cached.place) }
 
-func (ps *partitions) appendTo(dst []Partition) []Partition {
+func (ps *partitions) appendTo(dst []Partition, names func(uuid.UUID) string) []Partition {
 	for e := ps.order.Front(); e != nil; e = e.Next() {
-		dst = append(dst, e.Value.(*cachedPartition).want)
+		cached := e.Value.(*cachedPartition)
+		cached.want.resolve(names)
+		dst = append(dst, cached.want)
 	}
 	return dst
+}
+
+// resolve looks for the name of a topic that has none yet
+// (CachedPartition.maybeResolveUnknownName).
+func (p *Partition) resolve(names func(uuid.UUID) string) {
+	if p.Name == "" && names != nil {
+		p.Name = names(p.TopicID)
+	}
 }
 
 // update decides whether an incremental answer contains the partition, and remembers

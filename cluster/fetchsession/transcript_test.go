@@ -62,7 +62,7 @@ func (p *player) play(t *testing.T, d *datadriven.TestData) string {
 	case "throttled":
 		return p.outcome(p.contexts[name(d)].Throttled())
 	case "order":
-		return want(p.cache.sessions[p.ids[d.CmdArgs[0].Key]].parts.appendTo(nil))
+		return want(p.cache.sessions[p.ids[d.CmdArgs[0].Key]].parts.appendTo(nil, nil))
 	case "sessions":
 		return p.state()
 	}
@@ -102,7 +102,7 @@ func (p *player) fetch(t *testing.T, d *datadriven.TestData) string {
 		return errName(c.Err()) + "\n"
 	}
 	kinds := map[kind]string{sessionless: "sessionless", full: "full", incremental: "incremental"}
-	return kinds[c.kind] + ": " + want(c.Partitions(nil))
+	return kinds[c.kind] + ": " + want(c.Partitions(nil, nil))
 }
 
 func (p *player) answer(t *testing.T, d *datadriven.TestData) string {

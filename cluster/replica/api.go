@@ -114,7 +114,7 @@ type FetchPartition struct {
 	LogStartOffset     int64 // of the follower, -1 for consumers
 	MaxBytes           int
 
-	// Result is valid when Fetch returns.
+	// Result is valid when Fetch returns. With an error from before, nothing is read.
 	Result FetchResult
 }
 

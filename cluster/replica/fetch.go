@@ -11,7 +11,8 @@ import (
 // Fetch reads what req asks for. If that is less than MinBytes it waits, up to MaxWait or
 // the end of ctx, and reads again. It answers at once if it is told not to wait, has
 // nothing to read, has enough, or any partition has an error or a diverging epoch
-// (ReplicaManager.fetchMessages).
+// (ReplicaManager.fetchMessages). A partition that the caller has given an error already
+// is not read.
 //
 // The caller releases the Records of every result.
 func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
@@ -48,6 +49,10 @@ func (m *Manager) readAll(r *Reader, req *FetchRequest) (size int, urgent bool) 
 }
 
 func (m *Manager) readOne(now time.Time, r *Reader, want *FetchPartition, maxBytes int, minOne bool) {
+	if want.Result.Err != nil {
+		want.Result = failedFetch(want.Result.Err)
+		return
+	}
 	h, err := m.find(want.TopicIDPartition)
 	if err != nil {
 		want.Result = failedFetch(err)

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"testing"
+	"time"
 
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
@@ -29,6 +30,12 @@ func TestLookUpsLeaveErrorsOfTheCallerAlone(t *testing.T) {
 		expectError(t, "refused", epochs[0].Err, "UNKNOWN_TOPIC_ID")
 		expectError(t, "the other", epochs[1].Err, "NONE")
 		expect(t, "end of epoch 0", epochs[1].Result.EndOffset, int64(2))
+
+		fetch := withWait(fetchOf(id, 0), time.Hour) // an error does not wait for more
+		fetch.Partitions[0].Result.Err = kafkaerr.InconsistentTopicID
+		h.m.Fetch(t.Context(), fetch)
+		expectError(t, "refused", fetch.Partitions[0].Result.Err, "INCONSISTENT_TOPIC_ID")
+		expect(t, "high watermark", fetch.Partitions[0].Result.HighWatermark, int64(-1))
 	})
 }
 
