@@ -146,7 +146,7 @@ func TimingForOne() Timing {
 // "Metadata on a full disk"): KeepFree > Floor.
 type Reserve struct {
 	// KeepFree: with less free, the ballast file is removed first; if that is not enough,
-	// proposals are refused and followers store no entries.
+	// proposals are refused. Halfway to Floor, followers store no entries either.
 	KeepFree uint64
 	// Floor: with less free, terms and votes are not written either, and the node ends.
 	Floor uint64
@@ -155,10 +155,11 @@ type Reserve struct {
 	Ballast uint64
 }
 
-// DefaultReserve fits the stores' sizes: the ballast covers two memtables and two
-// value-log files of Badger.
+// DefaultReserve fits Badger's sizes: between two looks at the disk it may start a memtable
+// (4 MiB), a value-log file (4 MiB) and two tables of a compaction (4 MiB each). The ballast
+// covers two memtables and two value-log files, and some changes of metadata beyond them.
 func DefaultReserve() Reserve {
-	return Reserve{KeepFree: 16 << 20, Floor: 4 << 20, Ballast: 16 << 20}
+	return Reserve{KeepFree: 16 << 20, Floor: 8 << 20, Ballast: 24 << 20}
 }
 
 // Leadership tells who this node is: the leader of a term, or not the leader.

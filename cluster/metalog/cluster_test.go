@@ -15,15 +15,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"go.uber.org/goleak"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 	"github.com/klamm-mq/klamm/protocol/wire/memnet"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // cluster is a number of voters in one bubble, each on a network and a disk in memory.
 type cluster struct {
@@ -45,6 +42,7 @@ type node struct {
 	fatal   chan error // of this process
 
 	view *view // of this process
+	full atomic.Bool
 
 	mu     sync.Mutex
 	images map[uint64]*metadata.Image // applied by this node, by index
@@ -110,7 +108,7 @@ func (n *node) start() {
 	}
 	log, err := Open(Options{
 		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: n.disk.Process(), Stores: FileStores,
-		Stream: memStream{ln, host}, Reserve: smallReserve(), Logger: testLogger(t, n.host()), tune: n.c.tune,
+		Stream: memStream{ln, host}, Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },
 		applied: func(image *metadata.Image) {
@@ -125,6 +123,15 @@ func (n *node) start() {
 	log.StartPublishing(metadata.Position{})
 	n.log, n.stopped = log, make(chan struct{})
 	go n.control(log, n.stopped)
+}
+
+// space is that of a disk with plenty of room, or with just enough for votes.
+func (n *node) space() (vfs.Space, error) {
+	s, err := n.disk.Space("/metadata")
+	if n.full.Load() {
+		s.AvailBytes = smallReserve().Floor
+	}
+	return s, err
 }
 
 // control passes a barrier with each leadership.

@@ -13,15 +13,18 @@ import (
 // guard stands between Raft and its stores. It reads the free space before each write, and
 // it decides what an error means.
 //
-//	free ≥ KeepFree           everything is written
-//	KeepFree > free ≥ Floor   entries are refused; terms, votes, and the entries without
-//	                          which there is no leader (Raft's own, barriers) are written
-//	Floor > free              nothing: the node ends
+//	         everything      no proposals     no entries       nothing: the node ends
+//	free ├────────────────┤├──────────────┤├──────────────┤├────────────────────────┤
+//	                    KeepFree       halfway          Floor                       0
+//
+// Without room for entries, terms and votes are still written, and the entries without
+// which there is no leader (Raft's own, barriers).
 //
 // Refusing an entry is harmless to Raft: a follower is behind, a leader steps down. There
 // is one exception. Raft first deletes a suffix that conflicts and then stores what belongs
 // there; if the second fails, it goes on with a last index that is no longer true. So the
-// append after a deletion may go down to Floor.
+// deletion is refused as well, and if room was found for it but is gone a moment later, the
+// append may go down to Floor.
 //
 // Any other error of a store is the end of this node: fail is called, and where Raft would
 // panic (a term that cannot be stored, an entry that cannot be read) the goroutine ends
@@ -29,8 +32,9 @@ import (
 // can be closed.
 type guard struct {
 	raftstore.Store
-	space *spaceWatch
-	fail  func(error)
+	space  *spaceWatch
+	fail   func(error)
+	badger bool // the store is Badger
 
 	owed atomic.Bool // a suffix was deleted and its replacement is not stored yet
 }
@@ -54,45 +58,60 @@ func (g *guard) room(logs []*raft.Log) error {
 		g.fail(err)
 		return err
 	}
-	if g.owed.Load() || allEssential(logs) {
+	size, essential := sizeOf(logs)
+	if essential || g.owed.Load() {
 		return nil
 	}
-	return g.space.forEntries()
+	return g.space.forEntries(size)
 }
 
 // maxEssentialBytes is the size up to which a command is stored without room for more: a
 // barrier is smaller, any other entry larger.
 const maxEssentialBytes = 24
 
-func allEssential(logs []*raft.Log) bool {
+func sizeOf(logs []*raft.Log) (size int, essential bool) {
+	essential = true
 	for _, l := range logs {
+		size += len(l.Data)
 		if l.Type == raft.LogCommand && len(l.Data) > maxEssentialBytes {
-			return false
+			essential = false
 		}
 	}
-	return true
+	return size, essential
 }
 
 func (g *guard) DeleteRange(lo, hi uint64) error {
-	if err := g.room(nil); err != nil {
-		return err
-	}
 	last, err := g.Store.LastIndex()
-	if err == nil {
-		err = g.Store.DeleteRange(lo, hi)
-	}
 	if err != nil {
 		g.fail(err)
 		return err
 	}
 	if hi >= last {
-		g.owed.Store(true)
-		return nil
+		return g.deleteSuffix(lo, hi)
 	}
-	if err := g.Store.Compact(); err != nil {
+	if err := g.room(nil); err != nil {
+		return err
+	}
+	err = g.Store.DeleteRange(lo, hi)
+	if err == nil {
+		err = g.Store.Compact(g.space.spare())
+	}
+	if err != nil {
+		g.fail(err)
+	}
+	return err
+}
+
+// deleteSuffix asks for the room that the entries which follow will need.
+func (g *guard) deleteSuffix(lo, hi uint64) error {
+	if err := g.space.forEntries(0); err != nil {
+		return err
+	}
+	if err := g.Store.DeleteRange(lo, hi); err != nil {
 		g.fail(err)
 		return err
 	}
+	g.owed.Store(true)
 	return nil
 }
 
@@ -125,6 +144,18 @@ func (g *guard) stable(write func() error) error {
 	return nil
 }
 
+// Close leaves Badger open where there is no room: it would write its memtable to a table
+// and die of it. What is in its write-ahead log is safe, and found at the next start. Its
+// goroutines and its lock last until the process ends, which is all that is left to do then.
+func (g *guard) Close() error {
+	if g.badger {
+		if err := g.space.forVotes(); err != nil {
+			return fmt.Errorf("raft store is left open: %w", err)
+		}
+	}
+	return g.Store.Close()
+}
+
 // guardedSnapshots refuses a new snapshot while there is no room for entries.
 type guardedSnapshots struct {
 	*raftstore.Snapshots
@@ -135,7 +166,7 @@ type guardedSnapshots struct {
 func (g guardedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
 	configurationIndex uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {
-	if err := g.space.forEntries(); err != nil {
+	if err := g.space.forEntries(0); err != nil {
 		return nil, fmt.Errorf("create metadata snapshot: %w", err)
 	}
 	return g.Snapshots.Create(version, index, term, configuration, configurationIndex, trans)

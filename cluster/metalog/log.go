@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -33,6 +34,8 @@ type Log struct {
 	seq      sequencer
 	broken   brokenEpoch
 	inFlight chan struct{} // one element for each proposal in flight
+
+	bytesInFlight atomic.Int64 // size of the proposals in flight
 
 	leadership chan Leadership // capacity 1, the newest
 	watched    chan struct{}   // watch has ended
@@ -68,9 +71,9 @@ func Open(o Options) (_ *Log, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.store = &guard{Store: store, space: l.space, fail: l.fail}
+	l.store = &guard{Store: store, space: l.space, fail: l.fail, badger: o.Stores == BadgerStores}
 	if err := l.startRaft(); err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, errors.Join(err, l.store.Close())
 	}
 	go l.loader.run()
 	go l.watch()
@@ -212,8 +215,9 @@ const (
 	// snapshotBytes is how much log Raft may gather before a snapshot, if the entries are
 	// large; snapshotThreshold bounds it if they are small.
 	snapshotBytes = 32 << 20
-	// keepInterval is how often keep looks.
-	keepInterval = 30 * time.Second
+	// keepInterval is how often keep looks, also at the free space: Badger works on its
+	// files in the background, and the ballast must be gone before it runs into the end.
+	keepInterval = time.Second
 )
 
 // keep does what may take long and nobody waits for: it writes the ballast again, and asks
@@ -231,6 +235,7 @@ func (l *Log) keep() {
 				l.space.writeBallast()
 			}
 		case <-tick.C:
+			l.space.look()
 			l.maybeSnapshot()
 		}
 	}

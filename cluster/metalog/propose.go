@@ -102,9 +102,6 @@ func (l *Log) Propose(ctx context.Context, term Term, records []metadata.Record)
 
 // Start is Propose up to the point where the entry has its place after those before it.
 func (l *Log) Start(ctx context.Context, term Term, records []metadata.Record) (*Proposal, error) {
-	if err := l.space.forEntries(); err != nil {
-		return nil, fmt.Errorf("propose metadata: %w", err)
-	}
 	if err := l.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -163,17 +160,24 @@ func (l *Log) start(term Term, records []metadata.Record) (*Proposal, error) {
 	if len(b) > MaxEntryBytes {
 		return nil, fmt.Errorf("propose metadata entry of %d bytes: %w", len(b), ErrTooLarge)
 	}
+	if err := l.space.forProposals(len(b) + int(l.bytesInFlight.Load())); err != nil {
+		return nil, fmt.Errorf("propose metadata: %w", err)
+	}
 	s.next++
+	l.bytesInFlight.Add(int64(len(b)))
 	p := &Proposal{epoch: s.epoch, broken: &l.broken, done: make(chan struct{})}
 	future := l.raft.Apply(b, l.opts.Timing.EnqueueTimeout)
-	go l.await(p, future)
+	go func() {
+		l.await(p, future)
+		l.bytesInFlight.Add(-int64(len(b)))
+		l.leave()
+	}()
 	return p, nil
 }
 
 // await notes the outcome of a proposal. It always ends: Raft answers every future of an
 // entry that it took, and Close shuts Raft down only when nothing is in flight.
 func (l *Log) await(p *Proposal, future raft.ApplyFuture) {
-	defer l.leave()
 	defer close(p.done)
 	out, err := result(future)
 	if err != nil {

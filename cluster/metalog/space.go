@@ -30,7 +30,7 @@ type spaceWatch struct {
 	// wait for the disk.
 	busy     chan struct{}
 	ballast  atomic.Bool // the file is there
-	full     atomic.Bool // the last look found less than KeepFree
+	full     atomic.Bool // proposals are refused
 	rewrites chan struct{}
 }
 
@@ -61,19 +61,60 @@ func (w *spaceWatch) open() error {
 	return w.forVotes()
 }
 
-// forEntries tells whether there is room for entries and snapshots.
-func (w *spaceWatch) forEntries() error {
-	free, err := w.free(w.reserve.KeepFree)
+// forProposals tells whether a leader may accept a proposal, with so many bytes of
+// proposals on their way. Once it had to refuse one there must be clearly more room before
+// it accepts again.
+func (w *spaceWatch) forProposals(size int) error {
+	wanted := w.reserve.KeepFree + twice(size)
+	if w.full.Load() {
+		wanted += w.reserve.KeepFree / 8
+	}
+	free, err := w.free(wanted)
 	if err != nil {
 		return err
 	}
-	if free >= w.reserve.KeepFree {
-		w.setFull(false, free)
+	w.setFull(free < wanted, free)
+	return w.compare(free, wanted)
+}
+
+// forEntries tells whether so many bytes of entries, or a snapshot, may be stored. What a
+// leader has accepted finds room, unless much has vanished in between.
+func (w *spaceWatch) forEntries(size int) error {
+	wanted := (w.reserve.KeepFree+w.reserve.Floor)/2 + twice(size)
+	free, err := w.free(wanted)
+	if err != nil {
+		return err
+	}
+	return w.compare(free, wanted)
+}
+
+// twice the size of what is to be stored is needed: Badger writes it to its log and, at
+// times, to a table.
+func twice(size int) uint64 { return 2 * uint64(size) }
+
+func (w *spaceWatch) compare(free, wanted uint64) error {
+	if free >= wanted {
 		return nil
 	}
-	w.setFull(true, free)
 	w.metrics.refused.Inc()
-	return fmt.Errorf("%d bytes free, %d wanted: %w", free, w.reserve.KeepFree, ErrFull)
+	return fmt.Errorf("%d bytes free, %d wanted: %w", free, wanted, ErrFull)
+}
+
+// spare is what may be used for a moment beyond the reserve.
+func (w *spaceWatch) spare() uint64 {
+	free, err := w.free(w.reserve.KeepFree)
+	if err != nil || free < w.reserve.KeepFree {
+		return 0
+	}
+	return free - w.reserve.KeepFree
+}
+
+// look gives up the ballast in time, and notes that the disk is full, or no longer.
+func (w *spaceWatch) look() {
+	wanted := w.reserve.KeepFree
+	if free, err := w.free(wanted); err == nil && free < wanted {
+		w.setFull(true, free)
+	}
 }
 
 // forVotes tells whether there is room for terms and votes. An error is the end of this node.

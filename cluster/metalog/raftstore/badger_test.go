@@ -101,7 +101,7 @@ func writeUntilKilled(dir string, acked uint64, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "acked %d\n", index)
 		if index%300 == 0 { // as after a snapshot
-			if err := errors.Join(s.DeleteRange(max(first, 1), index-100), s.Compact()); err != nil {
+			if err := errors.Join(s.DeleteRange(max(first, 1), index-100), s.Compact(1<<30)); err != nil {
 				return err
 			}
 			first = index - 99

@@ -270,7 +270,7 @@ func (s *fileStore) removeSegment(i int) error {
 }
 
 // Compact has nothing to do: deleted segments are gone at once.
-func (s *fileStore) Compact() error { return nil }
+func (s *fileStore) Compact(uint64) error { return nil }
 
 func (s *fileStore) Close() error {
 	s.writing <- struct{}{}

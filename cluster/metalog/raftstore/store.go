@@ -17,8 +17,9 @@ type Store interface {
 	raft.LogStore
 	raft.MonotonicLogStore
 	raft.StableStore
-	// Compact gives back room after entries were deleted, if there is work to do.
-	Compact() error
+	// Compact gives back room after entries were deleted. It may use that many bytes while
+	// it works; if they are not enough it does nothing.
+	Compact(room uint64) error
 	Close() error
 }
 
