@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/offset"
@@ -74,6 +75,7 @@ type crashRun struct {
 	seed    uint64
 	rand    *rand.Rand
 	fs      *vfs.CrashFS
+	pool    *segment.FilePool // of all lives, for its buffers
 	config  Config
 	now     time.Time
 	d       *Dir
@@ -88,7 +90,7 @@ type crashRun struct {
 
 func runCrashes(t *testing.T, seed uint64) {
 	src := rand.NewPCG(seed, 1)
-	r := &crashRun{t: t, seed: seed, rand: rand.New(src), fs: vfs.NewCrash(rand.NewPCG(seed, 2)), now: epochTime}
+	r := &crashRun{t: t, seed: seed, rand: rand.New(src), fs: vfs.NewCrash(rand.NewPCG(seed, 2)), now: epochTime, pool: segment.NewFilePool(segment.PoolOptions{})}
 	r.fs.SetClock(func() time.Time { return r.now })
 	r.fs.SetPageSize([]int{32, 128, 512, 4096}[r.rand.IntN(4)])
 	r.config = DefaultConfig()
@@ -197,6 +199,7 @@ func (r *crashRun) live() {
 func (r *crashRun) open() bool {
 	r.note("life %d: open", r.lives)
 	o := testOptions(r.fs.Process())
+	o.Pool = r.pool
 	o.Rand = &stream{seed: uint64(r.lives)}
 	o.Logger = slog.New(slog.NewTextHandler(traceWriter{r}, &slog.HandlerOptions{
 		Level: slog.LevelDebug,

@@ -78,6 +78,7 @@ type Dir struct {
 
 	previousEpoch int64
 	cleanStop     bool // the last run ended with a clean stop
+	distrust      bool // the disk has failed in an earlier run, see distrust.go
 
 	failure atomic.Pointer[error]
 	nowMs   atomic.Int64 // the latest time that anybody has mentioned
@@ -243,6 +244,7 @@ func (d *Dir) fail(cause error) {
 	if !d.failure.CompareAndSwap(nil, &err) {
 		return
 	}
+	d.leaveMarker(cause)
 	d.metrics.offline()
 	d.o.Logger.Error("log directory failed and is offline", "dir", d.o.Path, "err", cause)
 	if d.o.OnOffline != nil {

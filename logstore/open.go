@@ -57,6 +57,9 @@ func (d *Dir) OpenLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 }
 
 func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error) {
+	if err := d.beginDistrust(); err != nil {
+		return OpenReport{}, err
+	}
 	entries, err := d.o.FS.ReadDir(d.o.Path)
 	if err != nil {
 		return OpenReport{}, err
@@ -87,7 +90,7 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 		return j.report, err
 	}
 	j.report.sort()
-	return j.report, nil
+	return j.report, d.endDistrust()
 }
 
 // openJob opens the partition directories of one log directory, several at a time.

@@ -66,6 +66,11 @@ func (d *Dir) openLog(now time.Time, id ID, path string, c Config) (*opening, er
 		// The stop flushed everything, so the recovery points say it all.
 		o.persisted, o.unknown = o.from, nil
 	}
+	if d.distrust {
+		if err := nameAllBack(d.o.FS, path); err != nil {
+			return nil, err
+		}
+	}
 	if err := o.list(); err != nil {
 		return nil, err
 	}
@@ -75,6 +80,12 @@ func (d *Dir) openLog(now time.Time, id ID, path string, c Config) (*opening, er
 	if err := o.findEnd(); err != nil {
 		o.abandon()
 		return nil, err
+	}
+	if d.distrust {
+		if err := o.rewrite(); err != nil {
+			o.abandon()
+			return nil, err
+		}
 	}
 	if err := o.install(); err != nil {
 		o.abandon()
