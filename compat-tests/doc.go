@@ -5,5 +5,6 @@
 //	harness   builds the binary, starts, kills and stops processes
 //	franz     franz-go (only Go is needed)
 //	kcat      librdkafka's command line (kcat on PATH)
+//	dumplog   Kafka's DumpLogSegments reads our files (Java, and Maven once)
 //	crash     SIGKILL in a loop under load of three client programs (kcat on PATH)
 package compat

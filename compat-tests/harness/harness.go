@@ -2,7 +2,6 @@ package harness
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,8 +20,12 @@ import (
 // readyTimeout is how long a start may take on a loaded machine.
 const readyTimeout = 60 * time.Second
 
-// Binary builds klamm once per test process and returns its path.
+// Binary builds klamm once per test process and returns its path. KLAMM_BINARY names one
+// that exists already.
 var Binary = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv("KLAMM_BINARY"); bin != "" {
+		return bin, nil
+	}
 	dir, err := os.MkdirTemp("", "klamm-compat-")
 	if err != nil {
 		return "", err
@@ -48,10 +51,13 @@ type Broker struct {
 	bin  string
 	Dir  string
 	Addr string // of the client listener
-	args []string
+	// OnLine is given each line that the processes print; set it before Start.
+	OnLine func(line string)
+	args   []string
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process is gone
+	ready  chan struct{} // closed when it has printed its ready line
 	stderr *tail
 }
 
@@ -110,30 +116,44 @@ func (b *Broker) Start() {
 
 // TryStart is Start with the failure as an error.
 func (b *Broker) TryStart() error {
-	b.cmd = exec.Command(b.bin, b.args...)
-	pipe, err := b.cmd.StderrPipe()
+	if err := b.Launch(); err != nil {
+		return err
+	}
+	return b.WaitReady()
+}
+
+// Launch starts a process and does not wait.
+func (b *Broker) Launch() error {
+	cmd := exec.Command(b.bin, b.args...)
+	pipe, err := cmd.StderrPipe()
 	if err != nil {
 		return err
 	}
-	ready := make(chan struct{})
-	b.stderr, b.exited = &tail{}, make(chan struct{})
-	if err := b.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	exited := b.exited
+	b.cmd, b.stderr = cmd, &tail{also: b.OnLine}
+	ready, exited := make(chan struct{}), make(chan struct{})
+	b.ready, b.exited = ready, exited
+	stderr := b.stderr
 	go func() {
-		b.stderr.follow(bufio.NewScanner(pipe), ready)
-		_ = b.cmd.Wait()
+		stderr.follow(bufio.NewScanner(pipe), ready)
+		_ = cmd.Wait()
 		close(exited)
 	}()
-	ctx, cancel := context.WithTimeout(b.t.Context(), readyTimeout)
-	defer cancel()
+	return nil
+}
+
+// WaitReady waits until the launched process has printed its ready line.
+func (b *Broker) WaitReady() error {
+	deadline := time.NewTimer(readyTimeout)
+	defer deadline.Stop()
 	select {
-	case <-ready:
+	case <-b.ready:
 		return nil
-	case <-exited:
+	case <-b.exited:
 		return fmt.Errorf("klamm exited before it was ready:\n%s", b.stderr)
-	case <-ctx.Done():
+	case <-deadline.C:
 		b.Kill()
 		return fmt.Errorf("klamm was not ready after %s:\n%s", readyTimeout, b.stderr)
 	}
@@ -166,6 +186,7 @@ func (b *Broker) signal(s syscall.Signal) {
 
 // tail keeps the last lines of a stream.
 type tail struct {
+	also  func(line string)
 	mu    sync.Mutex
 	lines []string
 }
@@ -176,6 +197,9 @@ func (t *tail) follow(in *bufio.Scanner, ready chan<- struct{}) {
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
 		line := in.Text()
+		if t.also != nil {
+			t.also(line)
+		}
 		t.mu.Lock()
 		t.lines = append(t.lines, line)
 		if len(t.lines) > tailLines {

@@ -1,0 +1,2 @@
+// Package java brings Apache Kafka's jars through Maven and runs classes from them.
+package java
