@@ -28,6 +28,7 @@ func (f *clientFlags) connect(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.SeedBrokers(strings.Split(f.bootstrap, ",")...),
 		kgo.ClientID(f.clientID),
 		kgo.RetryTimeout(f.timeout),
+		kgo.AlwaysRetryEOF(), // a broker that dies in the middle of a request is not a wrong configuration
 		kgo.DialTimeout(f.timeout),
 	}
 	client, err := kgo.NewClient(append(base, opts...)...)
