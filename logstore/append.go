@@ -251,8 +251,10 @@ func (l *Log) checkTail() error {
 		return l.readError("append to", err)
 	}
 	if next != end {
-		err := &CorruptionError{File: seg.Path(), Pos: seg.Size(), Offset: min(next, end),
-			Err: fmt.Errorf("the log was closed at offset %d, but its last segment ends at %d", end, next)}
+		err := &CorruptionError{
+			File: seg.Path(), Pos: seg.Size(), Offset: min(next, end),
+			Err: fmt.Errorf("the log was closed at offset %d, but its last segment ends at %d", end, next),
+		}
 		l.fail(err)
 		return err
 	}

@@ -110,13 +110,19 @@ func rewriteBytes(fsys vfs.FS, name string, from int64) error {
 	if err != nil {
 		return fmt.Errorf("write again %s: %w", name, err)
 	}
-	defer f.Close()
+	if err := errors.Join(rewriteFrom(f, from), f.Close()); err != nil {
+		return fmt.Errorf("write again %s: %w", name, err)
+	}
+	return nil
+}
+
+func rewriteFrom(f vfs.File, from int64) error {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := f.ReadAt(buf, from)
 		if n > 0 {
 			if _, err := f.WriteAt(buf[:n], from); err != nil {
-				return fmt.Errorf("write again %s: %w", name, err)
+				return err
 			}
 			from += int64(n)
 		}
@@ -124,7 +130,7 @@ func rewriteBytes(fsys vfs.FS, name string, from int64) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("write again %s: %w", name, err)
+			return err
 		}
 	}
 }

@@ -1,2 +1,84 @@
-// Package logstore is the log of one partition, and the directory that holds many.
+// Package logstore is the log of one partition, and the log directory that holds many.
+// It knows nothing of clusters, replication or requests.
+//
+// Log is Kafka's UnifiedLog without the high watermark: a row of segments of which the
+// last one grows. It assigns offsets as leader or takes them as follower, knows where
+// leader epochs began and what producers have sent, reads from any offset, is cut at
+// the end by truncation and at the beginning by retention.
+//
+// Dir is one log directory, hence one disk: its identity, its logs, and everything that
+// is done for many logs at once because one sync, or one file, serves them all.
+//
+//	append ──► Log ──► segment file           page cache
+//	            │ wantFlush
+//	            ▼
+//	Committer ─ BeginFlush ─ Sync ─ Finish    group commit: flushed ends move
+//	            │ moved
+//	            ▼
+//	Keeper ──── checkpoints, recovery points, retention, room on the disk
+//
+// # What survives
+//
+// Four offsets of a log matter for that. Log end: what is written. Flushed: what a sync
+// has reported durable. The persisted flushed offset: what flushed was, a second ago or
+// less, in the directory's flushed-offset-checkpoint. The recovery point: below it, the
+// indexes, epochs and producers are on the disk as well.
+//
+//	start      recovery point    persisted    flushed     end
+//	  |──────────────|───────────────|───────────|─────────|
+//	  not read       scanned after a crash
+//	                  bad = damage   bad = torn tail, cut off
+//
+// A start after a crash scans from the recovery point. Bad bytes below the persisted
+// offset are damage: the log fails, with file and position, and is left as it is
+// (CorruptionError). Above it they are what a power cut leaves of writes that nobody
+// was promised: they are cut off, even if good batches follow. Everything that is kept
+// is synced before it counts as flushed. A start after a clean stop reads nothing.
+//
+// Marks on the disk must never claim more than is there, so each change has its order:
+//
+//	append       write, sync, report; persist the flushed offset later
+//	truncate     lower the marks durably, cut, sync, return
+//	delete       remove the marks durably, rename to -delete, remove files later
+//	retain       persist the log start, remove files
+//	move point   write snapshot, indexes, epochs; sync; wait for the flush; persist
+//
+// A failed sync takes the directory offline for good: what it should have written is
+// unknown, and a second sync would answer without having tried (see distrust.go for the
+// next process). A full disk is no failure: appends are refused until there is room
+// (space.go). A file that cannot be read fails its log, not the directory.
+//
+// Two rules let recovery tell old bytes from new ones after a truncation that a power
+// cut has half undone: leader epochs never fall back in a log, and a segment begins
+// where the one before it ends, even if the next batch begins above a gap.
+//
+// # Files
+//
+// FORMAT.md has the bytes. Reading order: log.go (the state), append.go, roll.go,
+// follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
+// marks.go, checkpoints.go, recoverypoint.go; then open.go and recovery.go; the drivers
+// are committer.go and keeper.go.
+//
+// # Goroutines
+//
+// None per log, and no timer. Two per directory, both optional: Committer and Keeper.
+// Their cores are methods that a simulation calls itself: BeginFlush, Sync and Finish;
+// Keeper.Tick. OnOffline and OnLogFailed run on goroutines of their own, since they are
+// told amid a change. OpenLogs uses as many as it is told and ends them.
+//
+// # Locks
+//
+// In the order in which they may be taken together:
+//
+//	marks.turn   one writer of checkpoints; a channel, since whoever waits for it waits
+//	             for a disk
+//	Log.writer   one change of a log at a time; held while files are written, never
+//	             while one is synced
+//	Dir.mu       the lists of a directory; never held during I/O
+//	Log.mu       the state of a log; held for a few instructions, never during I/O
+//
+// Log.writer is never held when marks.turn is taken: a truncation lowers the marks
+// first. No sync happens under a mutex, so that syncs may take virtual time in tests.
+// PrepareTruncations, TruncateTo, TruncateFullyAndStartAt, CreateLog, DeleteLogs and
+// Retain sync: callers must not hold a mutex that others wait for.
 package logstore

@@ -28,7 +28,7 @@ func FuzzRecover(f *testing.F) {
 		return all
 	}
 	f.Add([]byte{}, []byte{}, []byte{}, []byte{}, []byte{}, []byte{}, int64(0), false)
-	f.Add([]byte(log[:len(log)-1]), batches(2, 3), []byte{0, 0, 0, 1, 0, 0, 0, 0}, []byte{}, []byte("0\n1\n0 0\n"), []byte{}, int64(2), false)
+	f.Add(log[:len(log)-1], batches(2, 3), []byte{0, 0, 0, 1, 0, 0, 0, 0}, []byte{}, []byte("0\n1\n0 0\n"), []byte{}, int64(2), false)
 	f.Add(batches(0, 1, 7), batches(8), []byte{}, bytes.Repeat([]byte{1}, 12), []byte("0\n1\nx 0\n"), []byte{0, 1}, int64(9), true)
 	f.Add(log, batches(1), []byte{}, []byte{}, []byte("0\n2\n1 0\n2 1\n"), []byte{}, int64(1), false)
 	marker := batch.NewEndTxnMarker(epochTime.UnixMilli(), 5, 0, batch.EndTxnMarker{Type: batch.ControlAbort})

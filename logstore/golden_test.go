@@ -2,7 +2,6 @@ package logstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -52,9 +51,11 @@ func TestGolden(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) (out string) {
 			g.t = t
 			defer func() {
-				if r := recover(); r == errNoLog {
+				switch r := recover().(type) {
+				case nil:
+				case noLog:
 					out = "there is no such log\n" + g.lines.String() + g.state()
-				} else if r != nil {
+				default:
 					panic(r)
 				}
 			}()
@@ -63,7 +64,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-var errNoLog = errors.New("no such log")
+// noLog is a panic about a partition that is not there.
+type noLog struct{}
 
 type golden struct {
 	t      *testing.T
@@ -155,7 +157,7 @@ func (g *golden) log(name string) *Log {
 	id := g.id(name)
 	l := g.d.Log(id.TopicID, id.Partition)
 	if l == nil {
-		panic(errNoLog)
+		panic(noLog{})
 	}
 	return l
 }

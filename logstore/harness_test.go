@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -116,7 +117,7 @@ func readAll(l *Log, from, upTo int64, maxBytes int) ([]batch.View, error) {
 		buf := make([]byte, info.Region.Len())
 		_, err = info.Region.ReadAt(buf, 0)
 		info.Region.Release()
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return all, err
 		}
 		n := len(all)

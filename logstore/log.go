@@ -89,10 +89,7 @@ type logMarks struct {
 	// unflushedSinceMs is when the first record above flushed was appended.
 	unflushedSinceMs int64
 	truncations      int64 // counts truncations, so that others notice one in between
-	// cutBase is the lowest base offset of a segment that was cut and not synced since;
-	// noCut if there is none.
-	cutBase        int64
-	checkpointedHW int64
+	checkpointedHW   int64
 }
 
 func (l *Log) ID() ID       { return l.id }

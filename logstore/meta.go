@@ -124,8 +124,10 @@ func parseMeta(file string, data []byte) (meta, error) {
 // check compares with this broker's identity, as far as each side knows one.
 func (m meta) check(file string, nodeID int32, clusterID string) error {
 	if m.nodeID >= 0 && m.nodeID != nodeID {
-		return &ForeignDirError{File: file, Key: "node.id",
-			Found: strconv.Itoa(int(m.nodeID)), Wanted: strconv.Itoa(int(nodeID))}
+		return &ForeignDirError{
+			File: file, Key: "node.id",
+			Found: strconv.Itoa(int(m.nodeID)), Wanted: strconv.Itoa(int(nodeID)),
+		}
 	}
 	if m.clusterID != "" && clusterID != "" && m.clusterID != clusterID {
 		return &ForeignDirError{File: file, Key: "cluster.id", Found: m.clusterID, Wanted: clusterID}

@@ -154,7 +154,8 @@ func (m *logModel) appended(v batch.View, base int64) {
 	m.end = v.NextOffset()
 	if v.HasProducerID() && !v.IsControl() {
 		m.seqs[v.ProducerID()] = &batch.Producer{
-			ID: v.ProducerID(), Epoch: v.ProducerEpoch(), BaseSequence: batch.IncrementSequence(v.LastSequence(), 1)}
+			ID: v.ProducerID(), Epoch: v.ProducerEpoch(), BaseSequence: batch.IncrementSequence(v.LastSequence(), 1),
+		}
 	}
 }
 
@@ -176,7 +177,8 @@ func (m *logModel) producer(id int64) *batch.Producer {
 
 func (m *logModel) leaderAppend(t *rapid.T, v batch.View, origin Origin) {
 	info, err := m.l.AppendAsLeader(AppendParams{
-		Now: m.now, Records: bytes.Clone(v), LeaderEpoch: m.epoch, Origin: origin, RequestVersion: 12})
+		Now: m.now, Records: bytes.Clone(v), LeaderEpoch: m.epoch, Origin: origin, RequestVersion: 12,
+	})
 	if errors.Is(err, kafkaerr.OutOfOrderSequenceNumber) && !m.remembers(v.ProducerID()) {
 		// As in Kafka: its batches were deleted, a marker is all that is left of it.
 		m.seqs[v.ProducerID()] = &batch.Producer{ID: v.ProducerID(), Epoch: v.ProducerEpoch() + 1}

@@ -127,7 +127,8 @@ func (j *openJob) add(name string) {
 		j.dirs = append(j.dirs, partitionName{name, topic, partition})
 	case deletedDir:
 		d.retired = append(d.retired, retiredDir{
-			path: d.file(name), dueMs: j.p.Now.UnixMilli() + DefaultConfig().FileDeleteDelayMs})
+			path: d.file(name), dueMs: j.p.Now.UnixMilli() + DefaultConfig().FileDeleteDelayMs,
+		})
 	case strayDir, futureDir:
 		j.left = append(j.left, d.file(name))
 	default:
@@ -174,7 +175,8 @@ func (j *openJob) open(dir partitionName) error {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.report.Failed = append(j.report.Failed, FailedLog{
-			ID: ID{Topic: dir.topic, Partition: dir.partition}, Err: unreadable(path, err)})
+			ID: ID{Topic: dir.topic, Partition: dir.partition}, Err: unreadable(path, err),
+		})
 		d.o.Logger.Error("partition cannot be opened", "log", path, "err", err)
 		return nil
 	}
@@ -291,8 +293,10 @@ func (j *openJob) findMissing() {
 	for key, flushed := range j.d.marks.flushed {
 		if flushed > 0 && !have[key] {
 			id := ID{TopicID: key.TopicID, Partition: key.Partition}
-			j.fail(failedDir{id: id}, &CorruptionError{File: j.d.o.Path, Pos: -1, Offset: -1,
-				Err: fmt.Errorf("the directory of partition %d of topic %s is missing; it was flushed up to offset %d", key.Partition, key.TopicID, flushed)})
+			j.fail(failedDir{id: id}, &CorruptionError{
+				File: j.d.o.Path, Pos: -1, Offset: -1,
+				Err: fmt.Errorf("the directory of partition %d of topic %s is missing; it was flushed up to offset %d", key.Partition, key.TopicID, flushed),
+			})
 		}
 	}
 	j.d.marks.prune(names)
@@ -323,8 +327,10 @@ func (j *openJob) settle() error {
 	for _, o := range j.opened {
 		if !d.register(o.l) {
 			o.abandon()
-			j.fail(failedDir{id: o.l.id, path: o.l.path}, &CorruptionError{File: o.l.path, Pos: -1, Offset: -1,
-				Err: errors.New("another directory says that it holds the same partition of the same topic id")})
+			j.fail(failedDir{id: o.l.id, path: o.l.path}, &CorruptionError{
+				File: o.l.path, Pos: -1, Offset: -1,
+				Err: errors.New("another directory says that it holds the same partition of the same topic id"),
+			})
 			continue
 		}
 		j.report.Opened = append(j.report.Opened, o.l)

@@ -162,8 +162,10 @@ func (o *opening) other(name string) error {
 	case strings.HasSuffix(name, ".deleted"), strings.HasSuffix(name, ".cleaned"):
 		return o.remove(name)
 	case strings.HasSuffix(name, ".swap"):
-		return &CorruptionError{File: o.l.file(name), Pos: -1, Offset: -1,
-			Err: errors.New("Kafka was interrupted while it put a compacted segment in place; start and stop it once")}
+		return &CorruptionError{
+			File: o.l.file(name), Pos: -1, Offset: -1,
+			Err: errors.New("a compaction of Kafka was interrupted while it put this segment in place; start and stop Kafka once"),
+		}
 	}
 	return nil
 }
@@ -350,8 +352,10 @@ func (o *opening) scanFrom(first int) (end int64, bad *badSpot, err error) {
 	for i := first; i < len(o.segs); i++ {
 		s := o.segs[i]
 		if i > first && s.BaseOffset() != end {
-			return end, &badSpot{seg: i - 1, file: s.Path(), pos: 0,
-				cause: fmt.Errorf("segment begins at offset %d, but the one before ends at %d", s.BaseOffset(), end)}, nil
+			return end, &badSpot{
+				seg: i - 1, file: s.Path(), pos: 0,
+				cause: fmt.Errorf("segment begins at offset %d, but the one before ends at %d", s.BaseOffset(), end),
+			}, nil
 		}
 		r, err := o.scanSegment(s)
 		if err != nil {
@@ -359,11 +363,18 @@ func (o *opening) scanFrom(first int) (end int64, bad *badSpot, err error) {
 		}
 		s.MarkUnflushed() // also where nothing was scanned: it may have been cut
 		end = max(r.NextOffset, s.BaseOffset())
-		if r.Damage != nil {
-			return end, &badSpot{seg: i, file: r.Damage.File, pos: r.Damage.Pos, cause: errors.New(r.Damage.Reason)}, nil
+		if bad := spotOf(i, r.Damage); bad != nil {
+			return end, bad, nil
 		}
 	}
 	return end, nil, nil
+}
+
+func spotOf(seg int, d *segment.CorruptionError) *badSpot {
+	if d == nil {
+		return nil
+	}
+	return &badSpot{seg: seg, file: d.File, pos: d.Pos, cause: errors.New(d.Reason)}
 }
 
 // errStaleEpoch ends a scan at a batch from before a truncation.

@@ -158,8 +158,7 @@ func (d *Dir) captureSome(now time.Time, logs []*Log) (first error) {
 		c := &capture{log: l}
 		err := c.begin(now)
 		if err != nil {
-			c.finish(err)
-			err = l.ioError("move recovery point of", err)
+			err = l.ioError("move recovery point of", c.finish(err))
 			first = cmp.Or(first, err)
 			continue
 		}
