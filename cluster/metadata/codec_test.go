@@ -57,18 +57,31 @@ func TestEntryBytes(t *testing.T) {
 	if got := hex.EncodeToString(b); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for _, e := range []Entry{entry, {Term: 9, Barrier: true}} {
+	batch := []Entry{entry, {Term: 9, Barrier: true}, {Term: 1 << 40, Number: 1 << 50}}
+	var encoded [][]byte
+	size := 0
+	for _, e := range batch {
 		b, err := EncodeEntry(e, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		decoded, err := DecodeEntry(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(e, decoded); diff != "" {
-			t.Error(diff)
-		}
+		encoded = append(encoded, b)
+		size += len(b) + BatchOverhead
+	}
+	b = EncodeBatch(encoded)
+	if len(b) > size {
+		t.Errorf("batch of %d bytes, at most %d were promised", len(b), size)
+	}
+	decoded, err := DecodeBatch(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(batch, decoded); diff != "" {
+		t.Error(diff)
+	}
+	large := EncodeBatch([][]byte{make([]byte, 1<<20)})
+	if len(large) > 1<<20+BatchOverhead {
+		t.Errorf("large entry costs %d bytes more", len(large)-1<<20)
 	}
 }
 
@@ -136,7 +149,10 @@ func TestFutureAndDamagedRecords(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, decode := range []func() error{
 				func() error { _, err := DecodeRecord(test.bytes); return err },
-				func() error { _, err := DecodeEntry(message(1, 1, 2, 1, 4, test.bytes)); return err },
+				func() error {
+					_, err := DecodeBatch(message(1, message(1, 1, 2, 1, 4, test.bytes)))
+					return err
+				},
 			} {
 				err := decode()
 				if err == nil {
@@ -151,8 +167,10 @@ func TestFutureAndDamagedRecords(t *testing.T) {
 			}
 		})
 	}
-	if _, err := DecodeEntry(message(1, 1, 17, 1)); !errors.Is(err, ErrUnsupported) {
-		t.Errorf("unknown field of an entry: %v", err)
+	for what, b := range map[string][]byte{"an entry": message(1, message(1, 1, 17, 1)), "a batch": message(17, 1)} {
+		if _, err := DecodeBatch(b); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("unknown field of %s: %v", what, err)
+		}
 	}
 }
 

@@ -12,25 +12,39 @@ import (
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
-// DecodeEntry reads an entry. The error wraps ErrUnsupported if a newer release wrote it;
-// any other error is damage. Nothing in the result aliases b.
-func DecodeEntry(b []byte) (Entry, error) {
-	var m pb.Entry
+// DecodeBatch reads a batch of entries. The error wraps ErrUnsupported if a newer release
+// wrote it; any other error is damage. Nothing in the result aliases b.
+func DecodeBatch(b []byte) ([]Entry, error) {
+	var m pb.Batch
 	if err := unmarshal(b, &m); err != nil {
-		return Entry{}, fmt.Errorf("decode metadata entry: %w", err)
+		return nil, fmt.Errorf("decode metadata batch: %w", err)
+	}
+	entries := make([]Entry, len(m.Entries))
+	for i, em := range m.Entries {
+		var err error
+		if entries[i], err = entryFromProto(em); err != nil {
+			return nil, fmt.Errorf("decode metadata entry %d of term %d: %w", em.Number, em.Term, err)
+		}
+	}
+	return entries, nil
+}
+
+func entryFromProto(m *pb.Entry) (Entry, error) {
+	if err := checkKnown(m.ProtoReflect(), false); err != nil {
+		return Entry{}, err
 	}
 	e := Entry{Term: m.Term, Number: m.Number, Barrier: m.Barrier}
 	for i, rm := range m.Records {
 		r, err := fromProto(rm)
 		if err != nil {
-			return Entry{}, fmt.Errorf("decode record %d of metadata entry %d of term %d: %w", i, m.Number, m.Term, err)
+			return Entry{}, fmt.Errorf("record %d: %w", i, err)
 		}
 		e.Records = append(e.Records, r)
 	}
 	return e, nil
 }
 
-// DecodeRecord reads one record, with the errors of DecodeEntry.
+// DecodeRecord reads one record, with the errors of DecodeBatch.
 func DecodeRecord(b []byte) (Record, error) {
 	var m pb.Record
 	if err := unmarshal(b, &m); err != nil {

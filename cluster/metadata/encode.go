@@ -3,6 +3,7 @@ package metadata
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/klamm-mq/klamm/cluster/metadata/metadatapb"
@@ -18,9 +19,9 @@ type Entry struct {
 	Records []Record
 }
 
-// EncodeEntry gives the bytes of an entry. Level is the cluster's level of FeatureMetadata
-// (0, before the bootstrap, counts as MinMetadataLevel): the newest versions that it
-// permits are written, and a record that it does not permit is an error.
+// EncodeEntry gives the bytes of an entry, for EncodeBatch. Level is the cluster's level of
+// FeatureMetadata (0, before the bootstrap, counts as MinMetadataLevel): the newest versions
+// that it permits are written, and a record that it does not permit is an error.
 func EncodeEntry(e Entry, level int16) ([]byte, error) {
 	m := &pb.Entry{Term: e.Term, Number: e.Number, Barrier: e.Barrier, Records: make([]*pb.Record, len(e.Records))}
 	for i, r := range e.Records {
@@ -31,6 +32,26 @@ func EncodeEntry(e Entry, level int16) ([]byte, error) {
 	}
 	return marshal(nil, m)
 }
+
+// EncodeBatch puts encoded entries together. It adds at most BatchOverhead bytes to each.
+func EncodeBatch(entries [][]byte) []byte {
+	size := 0
+	for _, e := range entries {
+		size += len(e) + BatchOverhead
+	}
+	b := make([]byte, 0, size)
+	for _, e := range entries {
+		b = protowire.AppendTag(b, entriesField, protowire.BytesType)
+		b = protowire.AppendBytes(b, e)
+	}
+	return b
+}
+
+// BatchOverhead is what an entry costs in a batch beside its own bytes: a tag and a length.
+const BatchOverhead = 6
+
+// entriesField is the number of metadatapb.Batch.entries.
+const entriesField = 1
 
 // EncodeRecord gives the bytes of one record, as in an entry and a snapshot.
 func EncodeRecord(r Record, level int16) ([]byte, error) {

@@ -26,7 +26,8 @@ type fsm struct {
 	failed    bool                  // the machine stopped short of what is committed
 }
 
-// outcome is what Raft's Apply answers to the proposer.
+// outcome is what became of one entry: Raft's Apply answers a list of them, one for each
+// entry of the batch.
 type outcome struct {
 	pos  metadata.Position
 	next uint64 // number of the next entry of this term
@@ -37,34 +38,46 @@ type outcome struct {
 func (f *fsm) Apply(l *raft.Log) any {
 	pos := metadata.Position{Index: l.Index, Term: l.Term}
 	if f.failed {
-		return outcome{pos: pos, err: fmt.Errorf("metadata stopped before: %w", errDropped)}
+		return fmt.Errorf("metadata stopped before: %w", errDropped)
 	}
 	f.bytes.Add(int64(len(l.Data)))
-	entry, err := metadata.DecodeEntry(l.Data)
+	delta, outcomes, err := f.applyBatch(pos, l.Data)
 	if err != nil {
-		return f.stop(pos, err)
-	}
-	delta, err := f.machine.apply(pos, entry)
-	if delta == nil {
-		return f.stop(pos, err)
-	}
-	if err != nil {
-		f.metrics.dropped.Inc()
-		f.logger.Warn("metadata entry does not count", "index", pos.Index, "reason", err)
-	}
-	if id := delta.Next().ClusterID(); f.isForeign(id) {
-		return f.stop(pos, foreignCluster(id, f.clusterID))
+		f.failed = true // from here on the image would not be what the others have
+		err = fmt.Errorf("apply metadata entry %d: %w", pos.Index, err)
+		f.fail(err)
+		return err
 	}
 	f.publish(delta) // not to be read any more
-	return outcome{pos: pos, next: f.machine.next(pos.Term), err: err}
+	return outcomes
 }
 
-// stop gives up: from here on the image would not be what the others have.
-func (f *fsm) stop(pos metadata.Position, err error) outcome {
-	f.failed = true
-	err = fmt.Errorf("apply metadata entry %d: %w", pos.Index, err)
-	f.fail(err)
-	return outcome{pos: pos, err: err}
+// applyBatch takes the entries of a batch one after the other. They have one position, and
+// one delta.
+func (f *fsm) applyBatch(pos metadata.Position, b []byte) (*metadata.Delta, []outcome, error) {
+	entries, err := metadata.DecodeBatch(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	batch := metadata.Unchanged(f.machine.image, pos)
+	outcomes := make([]outcome, len(entries))
+	for i, e := range entries {
+		delta, err := f.machine.apply(pos, e)
+		if delta == nil {
+			return nil, nil, err
+		}
+		if err != nil {
+			f.metrics.dropped.Inc()
+			f.logger.Warn("metadata entry does not count", "index", pos.Index, "reason", err)
+		}
+		batch.Merge(delta)
+		outcomes[i] = outcome{pos: pos, next: f.machine.next(pos.Term), err: err}
+	}
+	f.machine.image = batch.Next()
+	if id := batch.Next().ClusterID(); f.isForeign(id) {
+		return nil, nil, foreignCluster(id, f.clusterID)
+	}
+	return batch, outcomes, nil
 }
 
 func (f *fsm) isForeign(id string) bool { return f.clusterID != "" && id != "" && id != f.clusterID }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -30,12 +29,7 @@ type Log struct {
 	metrics *metrics
 	logger  *slog.Logger
 
-	sequence lock // guards seq
-	seq      sequencer
-	broken   brokenEpoch
-	inFlight chan struct{} // one element for each proposal in flight
-
-	bytesInFlight atomic.Int64 // size of the proposals in flight
+	proposals *proposals
 
 	leadership chan Leadership // capacity 1, the newest
 	watched    chan struct{}   // watch has ended
@@ -78,6 +72,7 @@ func Open(o Options) (_ *Log, err error) {
 	go l.loader.run()
 	go l.watch()
 	go l.keep()
+	go l.send()
 	if l.isOnlyVoter() {
 		l.trans.electNow(l.failedCh)
 	}
@@ -139,8 +134,7 @@ func newLog(o Options) *Log {
 		loader:     newLoader(o.Publishers, m),
 		metrics:    m,
 		logger:     o.Logger,
-		sequence:   make(lock, 1),
-		inFlight:   make(chan struct{}, maxInFlight),
+		proposals:  newProposals(m),
 		leadership: make(chan Leadership, 1),
 		watched:    make(chan struct{}),
 		kept:       make(chan struct{}),
@@ -259,7 +253,7 @@ func (l *Log) Close() error {
 
 func (l *Log) close() error {
 	close(l.closing)
-	l.drain()
+	l.proposals.close()
 	<-l.kept
 	<-l.watched
 	err := l.stopRaft()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -12,55 +12,16 @@ import (
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
-// maxInFlight bounds proposals whose outcome is not known. It also bounds what a leader
-// that was cut off can leave as a tail on its own log, which must stay below trailingLogs:
-// Raft cannot replace a longer tail that reaches beyond a snapshot it is sent.
-const maxInFlight = 256
-
-// sequencer numbers the entries of one leadership (D17). Whoever holds it enqueues entries
-// in the order of their numbers.
-type sequencer struct {
-	term Term   // no Barrier has passed yet: 0
-	next uint64 // number of the next entry
-	// epoch counts barriers, from 1.
-	epoch uint64
-}
-
-// brokenEpoch is the newest epoch in which a proposal failed: what was computed after it
-// must not be sent until a barrier begins another. A failure that is noticed after that
-// spoils nothing.
-type brokenEpoch struct{ atomic.Uint64 }
-
-func (b *brokenEpoch) raise(epoch uint64) {
-	for {
-		old := b.Load()
-		if old >= epoch || b.CompareAndSwap(old, epoch) {
-			return
-		}
-	}
-}
-
-// lock is held by whoever uses the sequencer. A channel, since the holder waits for Raft.
-type lock chan struct{}
-
-func (l lock) take(ctx context.Context) error {
-	select {
-	case l <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (l lock) release() { <-l }
-
 // Proposal is an entry on its way into the log.
 type Proposal struct {
-	epoch  uint64
-	broken *brokenEpoch
-	done   chan struct{}
-	pos    metadata.Position
-	err    error
+	bytes   []byte
+	barrier bool
+	term    Term
+	epoch   uint64 // of the sequencer when it was numbered
+	queue   *proposals
+
+	done chan struct{}
+	out  outcome // valid once done is closed
 }
 
 // Wait gives the outcome: the position at which the records took effect on this node, or
@@ -69,9 +30,9 @@ type Proposal struct {
 func (p *Proposal) Wait(ctx context.Context) (metadata.Position, error) {
 	select {
 	case <-p.done:
-		return p.pos, p.err
+		return p.out.pos, p.out.err
 	case <-ctx.Done():
-		p.broken.raise(p.epoch)
+		p.queue.fail(p)
 		return metadata.Position{}, notController("outcome of a metadata proposal not awaited", context.Cause(ctx))
 	}
 }
@@ -86,7 +47,8 @@ func notController(what string, cause error) error {
 // Propose appends the records as one entry, computed in term, and returns once this node
 // has applied it. Proposals take effect in the order of the calls, each as a whole or not
 // at all. Within a transaction (D25) only the success of the last entry means that any of
-// it took effect.
+// it took effect. Entries that are proposed at about the same time share a write, and then
+// a position.
 //
 // An error that wraps ErrFull or ErrTooLarge means that nothing was written. One that wraps
 // kafkaerr.NotController means that the records did not take effect or that nobody knows:
@@ -100,102 +62,36 @@ func (l *Log) Propose(ctx context.Context, term Term, records []metadata.Record)
 	return p.Wait(ctx)
 }
 
-// Start is Propose up to the point where the entry has its place after those before it.
+// Start is Propose up to the point where the entry has its place after those before it. It
+// waits only while maxInFlight proposals are on their way.
 func (l *Log) Start(ctx context.Context, term Term, records []metadata.Record) (*Proposal, error) {
-	if err := l.enter(ctx); err != nil {
-		return nil, err
+	if err := l.proposals.enter(ctx); err != nil {
+		return nil, fmt.Errorf("propose metadata: %w", err)
 	}
-	if err := l.sequence.take(ctx); err != nil {
-		l.leave()
-		return nil, notController("propose metadata", err)
-	}
-	defer l.sequence.release()
 	p, err := l.start(term, records)
 	if err != nil {
-		l.leave()
-	}
-	return p, err
-}
-
-// enter takes one of the places for proposals in flight; leave gives it back.
-func (l *Log) enter(ctx context.Context) error {
-	select {
-	case l.inFlight <- struct{}{}:
-	case <-ctx.Done():
-		return notController("propose metadata", context.Cause(ctx))
-	case <-l.closing:
-		return ErrClosed
-	}
-	l.metrics.inFlight.Inc()
-	select {
-	case <-l.closing: // Close waits for those who entered before it
-		l.leave()
-		return ErrClosed
-	default:
-		return nil
-	}
-}
-
-func (l *Log) leave() {
-	<-l.inFlight
-	l.metrics.inFlight.Dec()
-}
-
-// start sends an entry to Raft. The caller holds the sequencer.
-func (l *Log) start(term Term, records []metadata.Record) (*Proposal, error) {
-	s := &l.seq
-	switch {
-	case l.failure() != nil:
-		return nil, notController("propose metadata", l.failure())
-	case s.term != term || s.term == 0:
-		return nil, notController("propose metadata", fmt.Errorf("no barrier has passed in term %d", term))
-	case l.broken.Load() >= s.epoch:
-		return nil, notController("propose metadata", errors.New("a proposal failed and no barrier has passed since"))
-	}
-	entry := metadata.Entry{Term: term, Number: s.next, Records: records}
-	b, err := metadata.EncodeEntry(entry, l.Image().Feature(metadata.FeatureMetadata))
-	if err != nil {
+		l.proposals.leave()
 		return nil, fmt.Errorf("propose metadata: %w", err)
 	}
-	if len(b) > MaxEntryBytes {
-		return nil, fmt.Errorf("propose metadata entry of %d bytes: %w", len(b), ErrTooLarge)
-	}
-	if err := l.space.forProposals(len(b) + int(l.bytesInFlight.Load())); err != nil {
-		return nil, fmt.Errorf("propose metadata: %w", err)
-	}
-	s.next++
-	l.bytesInFlight.Add(int64(len(b)))
-	p := &Proposal{epoch: s.epoch, broken: &l.broken, done: make(chan struct{})}
-	future := l.raft.Apply(b, l.opts.Timing.EnqueueTimeout)
-	go func() {
-		l.await(p, future)
-		l.bytesInFlight.Add(-int64(len(b)))
-		l.leave()
-	}()
 	return p, nil
 }
 
-// await notes the outcome of a proposal. It always ends: Raft answers every future of an
-// entry that it took, and Close shuts Raft down only when nothing is in flight.
-func (l *Log) await(p *Proposal, future raft.ApplyFuture) {
-	defer close(p.done)
-	out, err := result(future)
-	if err != nil {
-		l.metrics.failed.Inc()
-		p.broken.raise(p.epoch)
-		p.err = notController("propose metadata", err)
-		return
+func (l *Log) start(term Term, records []metadata.Record) (*Proposal, error) {
+	if err := l.failure(); err != nil {
+		return nil, notController("not sent", err)
 	}
-	p.pos = out.pos
-}
-
-// result waits for Raft's answer and, if it took the entry, for the state machine's.
-func result(future raft.ApplyFuture) (outcome, error) {
-	if err := future.Error(); err != nil {
-		return outcome{}, err
+	if err := l.space.forProposals(l.proposals.size()); err != nil {
+		return nil, err
 	}
-	out := future.Response().(outcome)
-	return out, out.err
+	return l.proposals.add(term, func(number uint64) ([]byte, error) {
+		b, err := metadata.EncodeEntry(
+			metadata.Entry{Term: term, Number: number, Records: records},
+			l.Image().Feature(metadata.FeatureMetadata))
+		if err == nil && len(b) > MaxEntryBytes {
+			err = fmt.Errorf("entry of %d bytes: %w", len(b), ErrTooLarge)
+		}
+		return b, err
+	})
 }
 
 // Barrier makes this node ready to propose in term: it returns once everything that was
@@ -206,7 +102,7 @@ func result(future raft.ApplyFuture) (outcome, error) {
 // The first Barrier of a new cluster also proposes Options.Bootstrap.
 func (l *Log) Barrier(ctx context.Context, term Term) (*metadata.Image, error) {
 	if err := l.barrier(ctx, term); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("metadata barrier: %w", err)
 	}
 	if len(l.opts.Bootstrap) > 0 && l.Image().ClusterID() == "" {
 		if _, err := l.Propose(ctx, term, l.opts.Bootstrap); err != nil {
@@ -219,50 +115,79 @@ func (l *Log) Barrier(ctx context.Context, term Term) (*metadata.Image, error) {
 }
 
 func (l *Log) barrier(ctx context.Context, term Term) error {
-	if err := l.enter(ctx); err != nil {
-		return err
-	}
-	if err := l.sequence.take(ctx); err != nil {
-		l.leave()
-		return notController("metadata barrier", err)
-	}
-	// The sequencer is held until the outcome is known, whoever waits for it: nothing may
-	// be proposed before.
-	done := make(chan error, 1)
-	go func() {
-		defer l.leave()
-		defer l.sequence.release()
-		done <- l.passBarrier(term)
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return notController("metadata barrier", context.Cause(ctx))
-	}
-}
-
-func (l *Log) passBarrier(term Term) error {
-	if err := l.failure(); err != nil {
-		return notController("metadata barrier", err)
-	}
 	b, err := metadata.EncodeEntry(metadata.Entry{Term: term, Barrier: true}, 0)
 	if err != nil {
-		return fmt.Errorf("metadata barrier: %w", err)
+		return err
 	}
-	out, err := result(l.raft.Apply(b, l.opts.Timing.EnqueueTimeout))
+	if err := l.proposals.enter(ctx); err != nil {
+		return err
+	}
+	p, err := l.proposals.addBarrier(term, b)
 	if err != nil {
-		l.broken.raise(l.seq.epoch)
-		return notController("metadata barrier", err)
+		l.proposals.leave()
+		return err
 	}
-	l.seq = sequencer{term: term, next: out.next, epoch: l.seq.epoch + 1}
-	return nil
+	_, err = p.Wait(ctx)
+	return err
 }
 
-// drain waits until no proposal is in flight. Raft decides each of them in bounded time: it
-// commits, or a leader without quorum steps down after its lease.
-func (l *Log) drain() {
-	for range cap(l.inFlight) {
-		l.inFlight <- struct{}{}
+// send hands proposals to Raft, one batch after the other, until the queue is closed and
+// empty. While a batch is written the next one gathers.
+func (l *Log) send() {
+	defer close(l.proposals.sent)
+	for {
+		batch, ok := l.proposals.take()
+		if !ok {
+			return
+		}
+		outcomes, err := l.commit(batch)
+		for i, p := range batch {
+			if err != nil {
+				p.out.err = notController("metadata entry", err)
+			} else if p.out = outcomes[i]; p.out.err != nil {
+				p.out.err = notController("metadata entry", p.out.err)
+			}
+		}
+		l.proposals.decided(batch)
+	}
+}
+
+// commit gives a batch to Raft and waits for its outcome. It always ends: Raft answers
+// every future of an entry that it took, and Close shuts Raft down only after send has
+// ended. An entry that is committed is decided by the state machine; a leader without
+// quorum steps down after its lease.
+func (l *Log) commit(batch []*Proposal) ([]outcome, error) {
+	entries := make([][]byte, len(batch))
+	for i, p := range batch {
+		entries[i] = p.bytes
+	}
+	future, err := l.apply(metadata.EncodeBatch(entries))
+	if err != nil {
+		return nil, err
+	}
+	switch r := future.Response().(type) {
+	case []outcome:
+		return r, nil
+	case error:
+		return nil, r
+	default:
+		return nil, errors.New("not applied")
+	}
+}
+
+// applyStep is how often apply looks whether there is still a Raft to wait for.
+const applyStep = 100 * time.Millisecond
+
+// apply waits until Raft takes an entry, and until it is decided.
+func (l *Log) apply(b []byte) (raft.ApplyFuture, error) {
+	for waited := time.Duration(0); ; waited += applyStep {
+		if err := l.failure(); err != nil {
+			return nil, err
+		}
+		future := l.raft.Apply(b, applyStep)
+		err := future.Error()
+		if !errors.Is(err, raft.ErrEnqueueTimeout) || waited >= l.opts.Timing.EnqueueTimeout {
+			return future, err
+		}
 	}
 }

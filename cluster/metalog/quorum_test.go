@@ -160,9 +160,9 @@ func TestFailedProposalFollowedByAnother(t *testing.T) {
 
 		// An entry is lost between its numbering and Raft. The two that follow are on their
 		// way when that shows; they were computed as if it had succeeded.
-		lead.log.sequence <- struct{}{}
-		lead.log.seq.next++
-		lead.log.sequence.release()
+		lead.log.proposals.mu.Lock()
+		lead.log.proposals.next++
+		lead.log.proposals.mu.Unlock()
 		b, err := lead.log.Start(ctx, term, newTopic("b"))
 		if err != nil {
 			t.Fatal(err)

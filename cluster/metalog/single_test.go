@@ -313,8 +313,8 @@ func TestEntryOfANewerRelease(t *testing.T) {
 		o.Fatal = func(err error) { fatal <- err }
 		l, term := lead(t, o)
 		defer mustClose(t, l)
-		future := []byte{0x08, byte(term), 0x10, 2, 0x22, 4, 0x08, 9, 0x12, 0} // record version 9
-		l.raft.Apply(future, 0)
+		entry := []byte{0x08, byte(term), 0x10, 2, 0x22, 4, 0x08, 9, 0x12, 0} // record version 9
+		l.raft.Apply(metadata.EncodeBatch([][]byte{entry}), 0)
 		if err := <-fatal; !errors.Is(err, metadata.ErrUnsupported) {
 			t.Errorf("fatal: %v", err)
 		}

@@ -79,6 +79,52 @@ func (Durability) EnumDescriptor() ([]byte, []int) {
 	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{0}
 }
 
+// Batch is what one entry of the Raft log holds: entries of the metadata log that were
+// proposed at about the same time and share a write.
+type Batch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*Entry               `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Batch) Reset() {
+	*x = Batch{}
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Batch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Batch) ProtoMessage() {}
+
+func (x *Batch) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Batch.ProtoReflect.Descriptor instead.
+func (*Batch) Descriptor() ([]byte, []int) {
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Batch) GetEntries() []*Entry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
 // Entry is one entry of the metadata log.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -95,7 +141,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[0]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -107,7 +153,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[0]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -120,7 +166,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{0}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Entry) GetTerm() uint64 {
@@ -169,7 +215,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[1]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -181,7 +227,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[1]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -194,7 +240,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{1}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SnapshotHeader) GetFormatVersion() uint32 {
@@ -269,7 +315,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[2]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -281,7 +327,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[2]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -294,7 +340,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{2}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Record) GetRecordVersion() uint32 {
@@ -563,7 +609,7 @@ type NoOp struct {
 
 func (x *NoOp) Reset() {
 	*x = NoOp{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[3]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +621,7 @@ func (x *NoOp) String() string {
 func (*NoOp) ProtoMessage() {}
 
 func (x *NoOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[3]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +634,7 @@ func (x *NoOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoOp.ProtoReflect.Descriptor instead.
 func (*NoOp) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{3}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{4}
 }
 
 type Bootstrap struct {
@@ -603,7 +649,7 @@ type Bootstrap struct {
 
 func (x *Bootstrap) Reset() {
 	*x = Bootstrap{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[4]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +661,7 @@ func (x *Bootstrap) String() string {
 func (*Bootstrap) ProtoMessage() {}
 
 func (x *Bootstrap) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[4]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +674,7 @@ func (x *Bootstrap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bootstrap.ProtoReflect.Descriptor instead.
 func (*Bootstrap) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{4}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Bootstrap) GetClusterId() string {
@@ -669,7 +715,7 @@ type FeatureLevel struct {
 
 func (x *FeatureLevel) Reset() {
 	*x = FeatureLevel{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[5]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +727,7 @@ func (x *FeatureLevel) String() string {
 func (*FeatureLevel) ProtoMessage() {}
 
 func (x *FeatureLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[5]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +740,7 @@ func (x *FeatureLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureLevel.ProtoReflect.Descriptor instead.
 func (*FeatureLevel) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{5}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FeatureLevel) GetName() string {
@@ -725,7 +771,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[6]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +783,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[6]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +796,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{6}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Endpoint) GetName() string {
@@ -799,7 +845,7 @@ type SupportedFeature struct {
 
 func (x *SupportedFeature) Reset() {
 	*x = SupportedFeature{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[7]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +857,7 @@ func (x *SupportedFeature) String() string {
 func (*SupportedFeature) ProtoMessage() {}
 
 func (x *SupportedFeature) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[7]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +870,7 @@ func (x *SupportedFeature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupportedFeature.ProtoReflect.Descriptor instead.
 func (*SupportedFeature) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{7}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SupportedFeature) GetName() string {
@@ -865,7 +911,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[8]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +923,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[8]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +936,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{8}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RegisterBroker) GetId() int32 {
@@ -966,7 +1012,7 @@ type UnregisterBroker struct {
 
 func (x *UnregisterBroker) Reset() {
 	*x = UnregisterBroker{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[9]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1024,7 @@ func (x *UnregisterBroker) String() string {
 func (*UnregisterBroker) ProtoMessage() {}
 
 func (x *UnregisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[9]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1037,7 @@ func (x *UnregisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterBroker.ProtoReflect.Descriptor instead.
 func (*UnregisterBroker) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{9}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UnregisterBroker) GetId() int32 {
@@ -1022,7 +1068,7 @@ type BrokerChange struct {
 
 func (x *BrokerChange) Reset() {
 	*x = BrokerChange{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1080,7 @@ func (x *BrokerChange) String() string {
 func (*BrokerChange) ProtoMessage() {}
 
 func (x *BrokerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1093,7 @@ func (x *BrokerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokerChange.ProtoReflect.Descriptor instead.
 func (*BrokerChange) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{10}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BrokerChange) GetId() int32 {
@@ -1094,7 +1140,7 @@ type BumpLeaderEpochs struct {
 
 func (x *BumpLeaderEpochs) Reset() {
 	*x = BumpLeaderEpochs{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1152,7 @@ func (x *BumpLeaderEpochs) String() string {
 func (*BumpLeaderEpochs) ProtoMessage() {}
 
 func (x *BumpLeaderEpochs) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1165,7 @@ func (x *BumpLeaderEpochs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpLeaderEpochs.ProtoReflect.Descriptor instead.
 func (*BumpLeaderEpochs) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{11}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BumpLeaderEpochs) GetBrokerId() int32 {
@@ -1139,7 +1185,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1197,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1210,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{12}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Topic) GetName() string {
@@ -1190,7 +1236,7 @@ type RemoveTopic struct {
 
 func (x *RemoveTopic) Reset() {
 	*x = RemoveTopic{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[13]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1248,7 @@ func (x *RemoveTopic) String() string {
 func (*RemoveTopic) ProtoMessage() {}
 
 func (x *RemoveTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[13]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1261,7 @@ func (x *RemoveTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTopic.ProtoReflect.Descriptor instead.
 func (*RemoveTopic) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{13}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RemoveTopic) GetId() []byte {
@@ -1246,7 +1292,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[14]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1304,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[14]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1317,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{14}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Partition) GetTopicId() []byte {
@@ -1375,7 +1421,7 @@ type Int32List struct {
 
 func (x *Int32List) Reset() {
 	*x = Int32List{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[15]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1433,7 @@ func (x *Int32List) String() string {
 func (*Int32List) ProtoMessage() {}
 
 func (x *Int32List) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[15]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1446,7 @@ func (x *Int32List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Int32List.ProtoReflect.Descriptor instead.
 func (*Int32List) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{15}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Int32List) GetValues() []int32 {
@@ -1419,7 +1465,7 @@ type BytesList struct {
 
 func (x *BytesList) Reset() {
 	*x = BytesList{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[16]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1477,7 @@ func (x *BytesList) String() string {
 func (*BytesList) ProtoMessage() {}
 
 func (x *BytesList) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[16]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1490,7 @@ func (x *BytesList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BytesList.ProtoReflect.Descriptor instead.
 func (*BytesList) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{16}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BytesList) GetValues() [][]byte {
@@ -1474,7 +1520,7 @@ type PartitionChange struct {
 
 func (x *PartitionChange) Reset() {
 	*x = PartitionChange{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1532,7 @@ func (x *PartitionChange) String() string {
 func (*PartitionChange) ProtoMessage() {}
 
 func (x *PartitionChange) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1545,7 @@ func (x *PartitionChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionChange.ProtoReflect.Descriptor instead.
 func (*PartitionChange) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{17}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PartitionChange) GetTopicId() []byte {
@@ -1592,7 +1638,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1650,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1663,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{18}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Config) GetResourceType() int32 {
@@ -1659,7 +1705,7 @@ type ProducerIds struct {
 
 func (x *ProducerIds) Reset() {
 	*x = ProducerIds{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1717,7 @@ func (x *ProducerIds) String() string {
 func (*ProducerIds) ProtoMessage() {}
 
 func (x *ProducerIds) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1730,7 @@ func (x *ProducerIds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerIds.ProtoReflect.Descriptor instead.
 func (*ProducerIds) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{19}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProducerIds) GetBrokerId() int32 {
@@ -1717,7 +1763,7 @@ type BeginTransaction struct {
 
 func (x *BeginTransaction) Reset() {
 	*x = BeginTransaction{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1775,7 @@ func (x *BeginTransaction) String() string {
 func (*BeginTransaction) ProtoMessage() {}
 
 func (x *BeginTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1788,7 @@ func (x *BeginTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginTransaction.ProtoReflect.Descriptor instead.
 func (*BeginTransaction) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{20}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BeginTransaction) GetName() string {
@@ -1760,7 +1806,7 @@ type EndTransaction struct {
 
 func (x *EndTransaction) Reset() {
 	*x = EndTransaction{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[21]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1818,7 @@ func (x *EndTransaction) String() string {
 func (*EndTransaction) ProtoMessage() {}
 
 func (x *EndTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[21]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1831,7 @@ func (x *EndTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTransaction.ProtoReflect.Descriptor instead.
 func (*EndTransaction) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{21}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{22}
 }
 
 type AbortTransaction struct {
@@ -1797,7 +1843,7 @@ type AbortTransaction struct {
 
 func (x *AbortTransaction) Reset() {
 	*x = AbortTransaction{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[22]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1855,7 @@ func (x *AbortTransaction) String() string {
 func (*AbortTransaction) ProtoMessage() {}
 
 func (x *AbortTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[22]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +1868,7 @@ func (x *AbortTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortTransaction.ProtoReflect.Descriptor instead.
 func (*AbortTransaction) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{22}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AbortTransaction) GetReason() string {
@@ -1836,7 +1882,9 @@ var File_cluster_metadata_metadatapb_metadata_proto protoreflect.FileDescriptor
 
 const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\n" +
-	"*cluster/metadata/metadatapb/metadata.proto\x12\x11klamm.metadata.v1\"\x82\x01\n" +
+	"*cluster/metadata/metadatapb/metadata.proto\x12\x11klamm.metadata.v1\";\n" +
+	"\x05Batch\x122\n" +
+	"\aentries\x18\x01 \x03(\v2\x18.klamm.metadata.v1.EntryR\aentries\"\x82\x01\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
@@ -1989,68 +2037,70 @@ func file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP() []byte {
 }
 
 var file_cluster_metadata_metadatapb_metadata_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cluster_metadata_metadatapb_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_cluster_metadata_metadatapb_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_cluster_metadata_metadatapb_metadata_proto_goTypes = []any{
 	(Durability)(0),          // 0: klamm.metadata.v1.Durability
-	(*Entry)(nil),            // 1: klamm.metadata.v1.Entry
-	(*SnapshotHeader)(nil),   // 2: klamm.metadata.v1.SnapshotHeader
-	(*Record)(nil),           // 3: klamm.metadata.v1.Record
-	(*NoOp)(nil),             // 4: klamm.metadata.v1.NoOp
-	(*Bootstrap)(nil),        // 5: klamm.metadata.v1.Bootstrap
-	(*FeatureLevel)(nil),     // 6: klamm.metadata.v1.FeatureLevel
-	(*Endpoint)(nil),         // 7: klamm.metadata.v1.Endpoint
-	(*SupportedFeature)(nil), // 8: klamm.metadata.v1.SupportedFeature
-	(*RegisterBroker)(nil),   // 9: klamm.metadata.v1.RegisterBroker
-	(*UnregisterBroker)(nil), // 10: klamm.metadata.v1.UnregisterBroker
-	(*BrokerChange)(nil),     // 11: klamm.metadata.v1.BrokerChange
-	(*BumpLeaderEpochs)(nil), // 12: klamm.metadata.v1.BumpLeaderEpochs
-	(*Topic)(nil),            // 13: klamm.metadata.v1.Topic
-	(*RemoveTopic)(nil),      // 14: klamm.metadata.v1.RemoveTopic
-	(*Partition)(nil),        // 15: klamm.metadata.v1.Partition
-	(*Int32List)(nil),        // 16: klamm.metadata.v1.Int32List
-	(*BytesList)(nil),        // 17: klamm.metadata.v1.BytesList
-	(*PartitionChange)(nil),  // 18: klamm.metadata.v1.PartitionChange
-	(*Config)(nil),           // 19: klamm.metadata.v1.Config
-	(*ProducerIds)(nil),      // 20: klamm.metadata.v1.ProducerIds
-	(*BeginTransaction)(nil), // 21: klamm.metadata.v1.BeginTransaction
-	(*EndTransaction)(nil),   // 22: klamm.metadata.v1.EndTransaction
-	(*AbortTransaction)(nil), // 23: klamm.metadata.v1.AbortTransaction
+	(*Batch)(nil),            // 1: klamm.metadata.v1.Batch
+	(*Entry)(nil),            // 2: klamm.metadata.v1.Entry
+	(*SnapshotHeader)(nil),   // 3: klamm.metadata.v1.SnapshotHeader
+	(*Record)(nil),           // 4: klamm.metadata.v1.Record
+	(*NoOp)(nil),             // 5: klamm.metadata.v1.NoOp
+	(*Bootstrap)(nil),        // 6: klamm.metadata.v1.Bootstrap
+	(*FeatureLevel)(nil),     // 7: klamm.metadata.v1.FeatureLevel
+	(*Endpoint)(nil),         // 8: klamm.metadata.v1.Endpoint
+	(*SupportedFeature)(nil), // 9: klamm.metadata.v1.SupportedFeature
+	(*RegisterBroker)(nil),   // 10: klamm.metadata.v1.RegisterBroker
+	(*UnregisterBroker)(nil), // 11: klamm.metadata.v1.UnregisterBroker
+	(*BrokerChange)(nil),     // 12: klamm.metadata.v1.BrokerChange
+	(*BumpLeaderEpochs)(nil), // 13: klamm.metadata.v1.BumpLeaderEpochs
+	(*Topic)(nil),            // 14: klamm.metadata.v1.Topic
+	(*RemoveTopic)(nil),      // 15: klamm.metadata.v1.RemoveTopic
+	(*Partition)(nil),        // 16: klamm.metadata.v1.Partition
+	(*Int32List)(nil),        // 17: klamm.metadata.v1.Int32List
+	(*BytesList)(nil),        // 18: klamm.metadata.v1.BytesList
+	(*PartitionChange)(nil),  // 19: klamm.metadata.v1.PartitionChange
+	(*Config)(nil),           // 20: klamm.metadata.v1.Config
+	(*ProducerIds)(nil),      // 21: klamm.metadata.v1.ProducerIds
+	(*BeginTransaction)(nil), // 22: klamm.metadata.v1.BeginTransaction
+	(*EndTransaction)(nil),   // 23: klamm.metadata.v1.EndTransaction
+	(*AbortTransaction)(nil), // 24: klamm.metadata.v1.AbortTransaction
 }
 var file_cluster_metadata_metadatapb_metadata_proto_depIdxs = []int32{
-	3,  // 0: klamm.metadata.v1.Entry.records:type_name -> klamm.metadata.v1.Record
-	4,  // 1: klamm.metadata.v1.Record.no_op:type_name -> klamm.metadata.v1.NoOp
-	5,  // 2: klamm.metadata.v1.Record.bootstrap:type_name -> klamm.metadata.v1.Bootstrap
-	6,  // 3: klamm.metadata.v1.Record.feature_level:type_name -> klamm.metadata.v1.FeatureLevel
-	9,  // 4: klamm.metadata.v1.Record.register_broker:type_name -> klamm.metadata.v1.RegisterBroker
-	10, // 5: klamm.metadata.v1.Record.unregister_broker:type_name -> klamm.metadata.v1.UnregisterBroker
-	11, // 6: klamm.metadata.v1.Record.broker_change:type_name -> klamm.metadata.v1.BrokerChange
-	12, // 7: klamm.metadata.v1.Record.bump_leader_epochs:type_name -> klamm.metadata.v1.BumpLeaderEpochs
-	13, // 8: klamm.metadata.v1.Record.topic:type_name -> klamm.metadata.v1.Topic
-	14, // 9: klamm.metadata.v1.Record.remove_topic:type_name -> klamm.metadata.v1.RemoveTopic
-	15, // 10: klamm.metadata.v1.Record.partition:type_name -> klamm.metadata.v1.Partition
-	18, // 11: klamm.metadata.v1.Record.partition_change:type_name -> klamm.metadata.v1.PartitionChange
-	19, // 12: klamm.metadata.v1.Record.config:type_name -> klamm.metadata.v1.Config
-	20, // 13: klamm.metadata.v1.Record.producer_ids:type_name -> klamm.metadata.v1.ProducerIds
-	21, // 14: klamm.metadata.v1.Record.begin_transaction:type_name -> klamm.metadata.v1.BeginTransaction
-	22, // 15: klamm.metadata.v1.Record.end_transaction:type_name -> klamm.metadata.v1.EndTransaction
-	23, // 16: klamm.metadata.v1.Record.abort_transaction:type_name -> klamm.metadata.v1.AbortTransaction
-	0,  // 17: klamm.metadata.v1.Bootstrap.durability:type_name -> klamm.metadata.v1.Durability
-	6,  // 18: klamm.metadata.v1.Bootstrap.features:type_name -> klamm.metadata.v1.FeatureLevel
-	7,  // 19: klamm.metadata.v1.RegisterBroker.listeners:type_name -> klamm.metadata.v1.Endpoint
-	8,  // 20: klamm.metadata.v1.RegisterBroker.features:type_name -> klamm.metadata.v1.SupportedFeature
-	17, // 21: klamm.metadata.v1.BrokerChange.log_dirs:type_name -> klamm.metadata.v1.BytesList
-	16, // 22: klamm.metadata.v1.PartitionChange.replicas:type_name -> klamm.metadata.v1.Int32List
-	17, // 23: klamm.metadata.v1.PartitionChange.directories:type_name -> klamm.metadata.v1.BytesList
-	16, // 24: klamm.metadata.v1.PartitionChange.isr:type_name -> klamm.metadata.v1.Int32List
-	16, // 25: klamm.metadata.v1.PartitionChange.adding_replicas:type_name -> klamm.metadata.v1.Int32List
-	16, // 26: klamm.metadata.v1.PartitionChange.removing_replicas:type_name -> klamm.metadata.v1.Int32List
-	16, // 27: klamm.metadata.v1.PartitionChange.elr:type_name -> klamm.metadata.v1.Int32List
-	16, // 28: klamm.metadata.v1.PartitionChange.last_known_elr:type_name -> klamm.metadata.v1.Int32List
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	2,  // 0: klamm.metadata.v1.Batch.entries:type_name -> klamm.metadata.v1.Entry
+	4,  // 1: klamm.metadata.v1.Entry.records:type_name -> klamm.metadata.v1.Record
+	5,  // 2: klamm.metadata.v1.Record.no_op:type_name -> klamm.metadata.v1.NoOp
+	6,  // 3: klamm.metadata.v1.Record.bootstrap:type_name -> klamm.metadata.v1.Bootstrap
+	7,  // 4: klamm.metadata.v1.Record.feature_level:type_name -> klamm.metadata.v1.FeatureLevel
+	10, // 5: klamm.metadata.v1.Record.register_broker:type_name -> klamm.metadata.v1.RegisterBroker
+	11, // 6: klamm.metadata.v1.Record.unregister_broker:type_name -> klamm.metadata.v1.UnregisterBroker
+	12, // 7: klamm.metadata.v1.Record.broker_change:type_name -> klamm.metadata.v1.BrokerChange
+	13, // 8: klamm.metadata.v1.Record.bump_leader_epochs:type_name -> klamm.metadata.v1.BumpLeaderEpochs
+	14, // 9: klamm.metadata.v1.Record.topic:type_name -> klamm.metadata.v1.Topic
+	15, // 10: klamm.metadata.v1.Record.remove_topic:type_name -> klamm.metadata.v1.RemoveTopic
+	16, // 11: klamm.metadata.v1.Record.partition:type_name -> klamm.metadata.v1.Partition
+	19, // 12: klamm.metadata.v1.Record.partition_change:type_name -> klamm.metadata.v1.PartitionChange
+	20, // 13: klamm.metadata.v1.Record.config:type_name -> klamm.metadata.v1.Config
+	21, // 14: klamm.metadata.v1.Record.producer_ids:type_name -> klamm.metadata.v1.ProducerIds
+	22, // 15: klamm.metadata.v1.Record.begin_transaction:type_name -> klamm.metadata.v1.BeginTransaction
+	23, // 16: klamm.metadata.v1.Record.end_transaction:type_name -> klamm.metadata.v1.EndTransaction
+	24, // 17: klamm.metadata.v1.Record.abort_transaction:type_name -> klamm.metadata.v1.AbortTransaction
+	0,  // 18: klamm.metadata.v1.Bootstrap.durability:type_name -> klamm.metadata.v1.Durability
+	7,  // 19: klamm.metadata.v1.Bootstrap.features:type_name -> klamm.metadata.v1.FeatureLevel
+	8,  // 20: klamm.metadata.v1.RegisterBroker.listeners:type_name -> klamm.metadata.v1.Endpoint
+	9,  // 21: klamm.metadata.v1.RegisterBroker.features:type_name -> klamm.metadata.v1.SupportedFeature
+	18, // 22: klamm.metadata.v1.BrokerChange.log_dirs:type_name -> klamm.metadata.v1.BytesList
+	17, // 23: klamm.metadata.v1.PartitionChange.replicas:type_name -> klamm.metadata.v1.Int32List
+	18, // 24: klamm.metadata.v1.PartitionChange.directories:type_name -> klamm.metadata.v1.BytesList
+	17, // 25: klamm.metadata.v1.PartitionChange.isr:type_name -> klamm.metadata.v1.Int32List
+	17, // 26: klamm.metadata.v1.PartitionChange.adding_replicas:type_name -> klamm.metadata.v1.Int32List
+	17, // 27: klamm.metadata.v1.PartitionChange.removing_replicas:type_name -> klamm.metadata.v1.Int32List
+	17, // 28: klamm.metadata.v1.PartitionChange.elr:type_name -> klamm.metadata.v1.Int32List
+	17, // 29: klamm.metadata.v1.PartitionChange.last_known_elr:type_name -> klamm.metadata.v1.Int32List
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_cluster_metadata_metadatapb_metadata_proto_init() }
@@ -2058,7 +2108,7 @@ func file_cluster_metadata_metadatapb_metadata_proto_init() {
 	if File_cluster_metadata_metadatapb_metadata_proto != nil {
 		return
 	}
-	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[2].OneofWrappers = []any{
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[3].OneofWrappers = []any{
 		(*Record_NoOp)(nil),
 		(*Record_Bootstrap)(nil),
 		(*Record_FeatureLevel)(nil),
@@ -2076,17 +2126,17 @@ func file_cluster_metadata_metadatapb_metadata_proto_init() {
 		(*Record_EndTransaction)(nil),
 		(*Record_AbortTransaction)(nil),
 	}
-	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[8].OneofWrappers = []any{}
-	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10].OneofWrappers = []any{}
-	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17].OneofWrappers = []any{}
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[9].OneofWrappers = []any{}
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11].OneofWrappers = []any{}
 	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18].OneofWrappers = []any{}
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_metadata_metadatapb_metadata_proto_rawDesc), len(file_cluster_metadata_metadatapb_metadata_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
