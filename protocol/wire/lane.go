@@ -50,14 +50,18 @@ func (l *lane) settle(r *Request, o Outcome) error {
 	if o.Pending == nil && l.pending() == 0 {
 		return l.emit(r, o)
 	}
-	s := &slot{request: r, outcome: o, ready: o.Pending == nil}
+	s := &slot{request: r, outcome: o}
 	if err := l.push(s); err != nil {
 		return err
 	}
-	if o.Pending != nil {
-		if known, ok := o.Pending.await(func(o Outcome) { l.complete(s, o) }); ok {
-			l.complete(s, known)
-		}
+	if o.Pending == nil {
+		// Not ready before it is in the queue: the drain that made pending say 1 may have
+		// ended since, and then it is complete that sees to a new one.
+		l.complete(s, o)
+		return nil
+	}
+	if known, ok := o.Pending.await(func(o Outcome) { l.complete(s, o) }); ok {
+		l.complete(s, known)
 	}
 	return nil
 }

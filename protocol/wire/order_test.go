@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // crowd is a handler whose Produces are completed by other goroutines, at any time. It
@@ -113,6 +114,46 @@ func orderClient(t *testing.T, r *rig, random *rand.Rand, n int) {
 			return
 		}
 	}
+}
+
+// A client may have the answer of a parked request, and send the next, before the
+// goroutine that sent it knows that nothing is left to send. An answer that is ready just
+// then must not wait for it: nobody would send it any more.
+func TestAnswerThatIsReadyWhenADrainEnds(t *testing.T) {
+	const connections, rounds = 8, 1000
+	var completions sync.WaitGroup
+	r := newRig(t, Options{Handler: HandlerFunc(func(ctx context.Context, r *Request) Outcome {
+		if r.CorrelationID%2 == 1 {
+			return lean(ctx, r)
+		}
+		p := NewPending()
+		completions.Go(func() { p.Complete(lean(ctx, r)) })
+		return Outcome{Pending: p}
+	})})
+	var clients sync.WaitGroup
+	for range connections {
+		clients.Go(func() {
+			conn, err := r.net.Dial(t.Context(), "broker-1:9092")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_ = conn.SetReadDeadline(time.Now().Add(10*time.Second))
+			for id := range int32(2 * rounds) {
+				if _, err := conn.Write(produce(id, "body")); err != nil {
+					t.Error(err)
+					return
+				}
+				if a, err := readAnswer(conn); err != nil || a.correlation != id {
+					t.Errorf("answer %v, %v, want %d", a, err, id)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	completions.Wait()
 }
 
 // Connections that die at any moment of that leave nothing behind.
