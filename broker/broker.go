@@ -64,10 +64,10 @@ type boundListener struct {
 }
 
 // Start starts a broker and returns when it accepts requests. The configuration must
-// have been checked by package configs. ctx bounds the start, not the life.
+// come from package configs. ctx bounds the start, not the life.
 func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 	b := &Broker{cfg: cfg, env: env, log: env.Logger, failed: make(chan struct{})}
-	if err := checkSupported(cfg); err != nil {
+	if err := Check(cfg); err != nil {
 		return nil, err
 	}
 	if err := b.start(ctx); err != nil {
@@ -78,15 +78,16 @@ func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 	return b, nil
 }
 
-// checkSupported refuses what the configuration may say and this release cannot do.
-func checkSupported(cfg *configs.Broker) error {
+// Check refuses what a configuration may say and this release cannot do. Start calls it.
+// Its error is a configs.Problem.
+func Check(cfg *configs.Broker) error {
 	switch {
 	case !cfg.BrokerRole || !cfg.ControllerRole:
-		return errors.New("process.roles: this release runs broker and controller in one process; want broker,controller")
+		return cfg.Problem("process.roles", "this release runs broker and controller in one process; want broker,controller")
 	case len(cfg.Quorum.Voters) > 1, len(cfg.Quorum.Voters) == 1 && cfg.Quorum.Voters[0].ID != cfg.NodeID:
-		return errors.New("controller.quorum.voters: this release runs clusters of one node; want no voters, or this node alone")
+		return cfg.Problem("controller.quorum.voters", "this release runs clusters of one node; want no voters, or this node alone")
 	case len(cfg.Quorum.BootstrapServers) > 1:
-		return errors.New("controller.quorum.bootstrap.servers: this release runs clusters of one node; want none, or this node's own address")
+		return cfg.Problem("controller.quorum.bootstrap.servers", "this release runs clusters of one node; want none, or this node's own address")
 	}
 	return nil
 }

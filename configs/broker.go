@@ -281,6 +281,10 @@ type BrokerEntry struct {
 	Place string // where it was set: a file, "environment KAFKA_…", "--set", "default"
 }
 
+// Problem is a reason not to start that lies in the value of a key, found by whoever
+// knows more than this package.
+func (b *Broker) Problem(key, reason string) Problem { return b.store.problem(key, reason) }
+
 // Effective lists the value of every served key, sorted by name; internal keys only where
 // they are set.
 func (b *Broker) Effective() []BrokerEntry {
