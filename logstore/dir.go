@@ -78,6 +78,7 @@ type Dir struct {
 
 	previousEpoch int64
 	cleanStop     bool // the last run ended with a clean stop
+	opened        bool // OpenLogs has succeeded
 	distrust      bool // the disk has failed in an earlier run, see distrust.go
 
 	failure atomic.Pointer[error]

@@ -247,10 +247,13 @@ func (d *Dir) Abandon() {
 // Close ends the use of the directory. Committer and keeper have been stopped. It
 // flushes everything, moves all recovery points to the log ends, writes the checkpoints
 // and, if all of that succeeded for all partitions, the marker of a clean stop.
+//
+// A directory whose logs were never opened, or not all of them, is left as it is: what an
+// earlier crash has left in it has not been looked at, so nobody can vouch for it.
 func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 	d.noteTime(now)
 	defer d.Abandon()
-	if err := d.Err(); err != nil {
+	if err := d.Err(); err != nil || !d.opened {
 		return err
 	}
 	logs := d.Logs()

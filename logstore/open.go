@@ -90,7 +90,11 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 		return j.report, err
 	}
 	j.report.sort()
-	return j.report, d.endDistrust()
+	if err := d.endDistrust(); err != nil {
+		return j.report, err
+	}
+	d.opened = true
+	return j.report, nil
 }
 
 // openJob opens the partition directories of one log directory, several at a time.
