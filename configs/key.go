@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,6 +71,9 @@ func (k *Key) Sensitive() bool { return k.Type == Password }
 // Parse reads a value; its error says what is wrong, without name and value.
 func (k *Key) Parse(text string) (any, error) {
 	value, err := parse(k.Type, text)
+	if _, set := k.Valid.(listOf); set && err == nil {
+		value = distinct(value.([]string))
+	}
 	if err == nil && k.Valid != nil {
 		err = k.Valid.Check(value)
 	}
@@ -121,6 +125,18 @@ func splitList(text string) []string {
 		parts[i] = strings.TrimSpace(parts[i])
 	}
 	return parts
+}
+
+// distinct keeps each element once, where it is named first: Kafka removes repetitions
+// from lists that are sets (ConfigDef.parseValue).
+func distinct(list []string) []string {
+	kept := make([]string, 0, len(list))
+	for _, element := range list {
+		if !slices.Contains(kept, element) {
+			kept = append(kept, element)
+		}
+	}
+	return kept
 }
 
 // format writes a parsed value as Kafka does (ConfigDef.convertToString).

@@ -36,6 +36,18 @@ func TestSplitList(t *testing.T) {
 	}
 }
 
+// Kafka removes what a set names twice, and accepts the rest.
+func TestRepetitionsInASetAreDropped(t *testing.T) {
+	for text, want := range map[string][]string{
+		"delete,delete": {"delete"}, "delete,compact, delete": {"delete", "compact"}, "compact": {"compact"}, "": {},
+	} {
+		got, err := TopicKey("cleanup.policy").Parse(text)
+		if err != nil || !slices.Equal(got.([]string), want) {
+			t.Errorf("%q is %q, want %q (%v)", text, got, want, err)
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	known := []string{"log.dirs", "log.dir", "num.partitions", "message.max.bytes"}
 	tests := map[string]string{

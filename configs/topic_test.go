@@ -105,7 +105,6 @@ func TestParseTopicRefuses(t *testing.T) {
 		{"segment.bytes=1048575", "must be at least 1048576"},
 		{"min.cleanable.dirty.ratio=1.1", "must be at most 1"},
 		{"min.cleanable.dirty.ratio=NaN", "must be a number"},
-		{"cleanup.policy=compact,compact", "has compact twice"},
 		{"cleanup.policy=compact,", "must not have empty elements"},
 		{"cleanup.policy=COMPACT", "must be a list of compact, delete"},
 		{"compression.type=GZIP", "must be one of uncompressed"},

@@ -84,7 +84,8 @@ func (o oneOf) Check(value any) error {
 
 func (o oneOf) String() string { return "[" + strings.Join(o, ", ") + "]" }
 
-// listOf is a list without repetition or empty elements; of the given ones, if any are.
+// listOf is a set, written as a list: without empty elements, of the given ones if any
+// are. Parse has removed repetitions.
 type listOf struct {
 	elements oneOf
 	notEmpty bool
@@ -95,12 +96,10 @@ func (l listOf) Check(value any) error {
 	if l.notEmpty && len(list) == 0 {
 		return errors.New("must not be empty")
 	}
-	for i, element := range list {
+	for _, element := range list {
 		switch {
 		case element == "":
 			return errors.New("must not have empty elements")
-		case slices.Contains(list[:i], element):
-			return fmt.Errorf("has %s twice", element)
 		case len(l.elements) > 0 && !slices.Contains(l.elements, element):
 			return fmt.Errorf("must be a list of %s", strings.Join(l.elements, ", "))
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/flate"
+
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
@@ -87,13 +89,32 @@ func (s *stream) fill(n int) {
 	if s.err != nil {
 		return
 	}
-	m, err := s.dec.Read(s.buf[s.end:])
+	m, err := s.decode(s.buf[s.end:])
 	s.end += m
 	s.total += int64(m)
 	s.err = err
 	if s.total > s.codecs.maxBatchBytes {
 		s.limit(errTooManyBytes)
 	}
+}
+
+// decode reads into p. Java's inflater gives nothing of a piece in which it meets damage,
+// not even what comes before it, so that Kafka answers for the compression where our
+// decoder would first show a record that the damage has spoiled.
+func (s *stream) decode(p []byte) (n int, err error) {
+	if s.codec != Gzip {
+		return s.dec.Read(p)
+	}
+	for n < len(p) && err == nil {
+		var m int
+		m, err = s.dec.Read(p[n:])
+		n += m
+	}
+	var damage flate.CorruptInputError
+	if errors.As(err, &damage) {
+		n = 0
+	}
+	return n, err
 }
 
 func (s *stream) grow(n int) {

@@ -5,9 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
@@ -235,6 +239,35 @@ func TestFirstIsTransactional(t *testing.T) {
 		if got, err := FirstIsTransactional(tt.records); got != tt.want || !errors.Is(err, tt.kind) {
 			t.Errorf("%s: %v, %v", tt.name, got, err)
 		}
+	}
+}
+
+// Whatever bit of a deflate stream is wrong: if that is damage to the compression, it is
+// answered for, not a record that was spoiled before the decoder noticed.
+func TestDamagedGzipIsNotARecordsFault(t *testing.T) {
+	c := NewCodecs(CodecsOptions{})
+	good := build(t, c, BuilderOptions{Codec: Gzip}, three()...)
+	damaged := 0
+	for bit := range 8 * len(good.Records()) {
+		v := slices.Clone(good)
+		v.Records()[bit/8] ^= 1 << (bit % 8)
+		resealed(v)
+		_, err := Validate(c, slices.Clone(v), topicDefaults())
+		whole, readErr := gzip.NewReader(bytes.NewReader(v.Records()))
+		if readErr == nil {
+			whole.Multistream(false)
+			_, readErr = io.Copy(io.Discard, whole)
+		}
+		var damage flate.CorruptInputError
+		if !errors.As(readErr, &damage) {
+			continue
+		}
+		if damaged++; !errors.Is(err, kafkaerr.UnknownServerError) {
+			t.Errorf("bit %d: %v, but %v", bit, err, readErr)
+		}
+	}
+	if damaged == 0 {
+		t.Error("no bit damages the compression")
 	}
 }
 
