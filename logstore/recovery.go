@@ -455,6 +455,8 @@ func (o *opening) install() error {
 	if !o.clean {
 		l.recovery.bytes = o.bytesFrom(l.recovery.point)
 		l.recovery.sinceMs = o.now.UnixMilli()
+		latest, _ := l.producers.LatestSnapshot()
+		l.recovery.bare = l.recovery.point > max(latest, l.marks.start)
 	}
 	l.epochs.TruncateFromEnd(l.marks.end)
 	l.epochs.TruncateFromStart(l.marks.start)

@@ -3,6 +3,7 @@ package logstore
 import (
 	"cmp"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/epoch"
@@ -31,9 +32,9 @@ type recoveryState struct {
 	sinceMs int64
 	// due asks for a move at the next occasion: a segment was rolled.
 	due bool
-	// bare says that point was lowered by a truncation, to where there is no snapshot.
-	// A start would find the producers in older ones and the batches behind, but a
-	// clean stop must not leave it at that (see loadProducersUpTo).
+	// bare says that there is no snapshot at point: a truncation has lowered it, or the
+	// file is gone. A start would find the producers in older ones and the batches
+	// behind, but a clean stop must not leave it at that (see loadProducersUpTo).
 	bare bool
 }
 
@@ -198,12 +199,13 @@ type capture struct {
 	end         int64
 	truncations int64
 
-	snapshot producerstate.Snapshot
-	indexes  []*segment.IndexSync
-	epochs   *epoch.PendingFlush
-	files    []vfs.File // to be synced
-	owned    []vfs.File // of these, to be closed
-	names    bool       // the directory has a new name in it
+	snapshot  producerstate.Snapshot
+	snapshots []int64 // offsets of those that exist
+	indexes   []*segment.IndexSync
+	epochs    *epoch.PendingFlush
+	files     []vfs.File // to be synced
+	owned     []vfs.File // of these, to be closed
+	names     bool       // the directory has a new name in it
 }
 
 // begin notes the end and writes, without sync, what goes with it.
@@ -214,9 +216,12 @@ func (c *capture) begin(now time.Time) error {
 	}
 	l := c.log
 	if hasSnapshot {
-		if err := c.writeSnapshot(); err != nil {
-			return err
-		}
+		err = c.writeSnapshot()
+	} else {
+		err = c.syncRollSnapshot()
+	}
+	if err != nil {
+		return err
 	}
 	for _, s := range segs {
 		x, err := s.BeginIndexSync()
@@ -234,7 +239,9 @@ func (c *capture) begin(now time.Time) error {
 	return nil
 }
 
-// note returns the segments that may have index entries above the old recovery point.
+// note returns the segments whose indexes may have changed since the old recovery point:
+// also the one that ends there, since a truncation may have taken entries from it, and
+// its seal added one.
 func (c *capture) note(now time.Time) (segs []*segment.Segment, hasSnapshot bool, err error) {
 	l := c.log
 	l.writer.Lock()
@@ -245,10 +252,11 @@ func (c *capture) note(now time.Time) (segs []*segment.Segment, hasSnapshot bool
 	l.mu.Lock()
 	r := &l.recovery
 	c.end, c.truncations = l.marks.end, l.marks.truncations
-	segs = l.segs[max(floor(l.segs, r.point), 0):]
+	segs = l.segs[max(floor(l.segs, r.point-1), 0):]
 	r.pendingBytes, r.due = 0, false
 	l.mu.Unlock()
 	c.snapshot, hasSnapshot = l.producers.EncodeSnapshot()
+	c.snapshots = slices.Clone(l.producers.Snapshots())
 	return segs, hasSnapshot, nil
 }
 
@@ -261,6 +269,20 @@ func (c *capture) writeSnapshot() error {
 	c.files, c.owned, c.names = append(c.files, f), append(c.owned, f), true
 	_, err = f.WriteAt(c.snapshot.Data, 0)
 	return err
+}
+
+// syncRollSnapshot takes in the snapshot that a roll has written without sync, if it is
+// the one of this recovery point.
+func (c *capture) syncRollSnapshot() error {
+	if !slices.Contains(c.snapshots, c.end) {
+		return nil
+	}
+	f, err := c.log.dir.o.FS.OpenFile(c.log.file(producerstate.SnapshotName(c.end)), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	c.files, c.owned, c.names = append(c.files, f), append(c.owned, f), true
+	return nil
 }
 
 // finish reports the sync and closes the files.
