@@ -90,8 +90,13 @@ compat: ## every foreign client (needs kcat)
 	cd compat-tests && $(GO) test -count=1 -timeout 20m ./franz ./kcat
 
 .PHONY: sim
-sim: ## simulated brokers with crashes and power cuts, SEEDS seeds of each tier
-	KLAMM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run Seeds ./broker/simtest/...
+sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier, a tenth of the real one
+	KLAMM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run Seeds ./broker/simtest/exact
+	KLAMM_SEEDS=$$(( ($(SEEDS) + 9) / 10 )) $(GO) test -count=1 -timeout 60m -run Seeds ./broker/simtest
+
+.PHONY: sim-repro
+sim-repro: ## the real tier with one SEED= alone, printing schedule and history
+	KLAMM_SEED=$(SEED) $(GO) test -count=1 -v -run '$(or $(RUN),Seeds)' ./broker/simtest
 
 .PHONY: bench
 bench: build ## print the figures that docs/performance.md quotes

@@ -53,8 +53,9 @@ type Broker struct {
 	failed   chan struct{}
 	failure  error // valid once failed is closed
 
-	stopOnce sync.Once
-	stopErr  error
+	stopping atomic.Bool
+	stopped  chan struct{} // closed when Stop has ended
+	stopErr  error         // valid once stopped is closed
 }
 
 // boundListener is a client listener with its place in the configuration.
@@ -66,7 +67,7 @@ type boundListener struct {
 // Start starts a broker and returns when it accepts requests. The configuration must
 // come from package configs. ctx bounds the start, not the life.
 func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
-	b := &Broker{cfg: cfg, env: env, log: env.Logger, failed: make(chan struct{})}
+	b := &Broker{cfg: cfg, env: env, log: env.Logger, failed: make(chan struct{}), stopped: make(chan struct{})}
 	if err := Check(cfg); err != nil {
 		return nil, err
 	}
@@ -204,14 +205,17 @@ func (b *Broker) BrokerEpoch() int64 { return b.node.BrokerEpoch() }
 
 // Stop ends the broker: leaderships are handed over where there is another broker,
 // requests under way are answered, everything is flushed. What is not done when ctx
-// ends is cut short; nothing acknowledged is lost by that.
+// ends is cut short; nothing acknowledged is lost by that. Further calls wait for the
+// first and answer the same.
 func (b *Broker) Stop(ctx context.Context) error {
-	b.stopOnce.Do(func() {
+	if b.stopping.CompareAndSwap(false, true) {
 		b.ready.Store(false)
-		stopping := "stopping"
-		b.progress.Store(&stopping)
+		doing := "stopping"
+		b.progress.Store(&doing)
 		b.stopErr = b.shutdown(ctx)
-	})
+		close(b.stopped)
+	}
+	<-b.stopped
 	return b.stopErr
 }
 

@@ -90,7 +90,26 @@ func (b *Broker) startNode(ctx context.Context) error {
 	if err := b.node.Start(ctx); err != nil {
 		return err
 	}
-	return b.node.Unfence(ctx)
+	if err := b.node.Unfence(ctx); err != nil {
+		return err
+	}
+	return b.awaitService(ctx)
+}
+
+// awaitService waits until requests would see this broker in service. The controller has
+// decided it, but publishers may be behind: a client that came in between would be told
+// that its partitions have no leader.
+func (b *Broker) awaitService(ctx context.Context) error {
+	for {
+		image := b.published.get()
+		if self := image.Broker(b.cfg.NodeID); self != nil && !self.Fenced {
+			return nil
+		}
+		next := metadata.Position{Index: image.Position().Index + 1}
+		if err := b.metalog.WaitPublished(ctx, next); err != nil {
+			return fmt.Errorf("wait until metadata shows the broker in service: %w", err)
+		}
+	}
 }
 
 // awaitClusterID waits for the first image, which names the cluster, and notes its id in
