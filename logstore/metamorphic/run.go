@@ -43,6 +43,16 @@ var partition = logstore.ID{Topic: "t", TopicID: uuid.UUID{1}}
 // Run executes the operations and returns what a client sees. The error is that of
 // something which must not fail.
 func Run(ops []Op, c Config) (history []string, err error) {
+	r := newRun(c)
+	if err := r.begin(); err != nil {
+		return nil, err
+	}
+	history, err = r.all(ops)
+	r.d.Abandon()
+	return history, err
+}
+
+func newRun(c Config) *run {
 	r := &run{
 		c: c, rand: rand.New(rand.NewPCG(c.Seed, 1)), fs: vfs.NewCrash(rand.NewPCG(c.Seed, 2)),
 		now: time.UnixMilli(1_700_000_000_000), pool: segment.NewFilePool(c.Pool),
@@ -50,16 +60,23 @@ func Run(ops []Op, c Config) (history []string, err error) {
 	}
 	r.fs.SetClock(func() time.Time { return r.now })
 	r.fs.SetPageSize(c.Page)
+	return r
+}
+
+// begin makes an empty log.
+func (r *run) begin() (err error) {
 	if err := r.open(); err != nil {
-		return nil, err
+		return err
 	}
-	if r.l, err = r.d.CreateLog(r.now, partition, c.Log); err != nil {
-		return nil, err
+	if r.l, err = r.d.CreateLog(r.now, partition, r.c.Log); err != nil {
+		return err
 	}
 	// An empty log that no round has seen may be gone after a power cut.
-	if err := r.l.TruncateFullyAndStartAt(0); err != nil {
-		return nil, err
-	}
+	return r.l.TruncateFullyAndStartAt(0)
+}
+
+// all executes the operations.
+func (r *run) all(ops []Op) (history []string, err error) {
 	for i, op := range ops {
 		line, err := r.do(op)
 		if err != nil {
@@ -70,7 +87,6 @@ func Run(ops []Op, c Config) (history []string, err error) {
 			return history, fmt.Errorf("after operation %d %v: %w", i, op, err)
 		}
 	}
-	r.d.Abandon()
 	return history, nil
 }
 
