@@ -3,6 +3,7 @@ package metalog
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -44,9 +45,12 @@ const (
 	FileStores                 // plain files in Options.Dir on Options.FS
 )
 
-// StreamLayer carries Raft between nodes: connections that the listener recognised by
-// their preface (D16), and dialled ones that have sent it.
-type StreamLayer = raft.StreamLayer
+// StreamLayer carries Raft between nodes: it accepts connections that the listener
+// recognised by their preface (D16), and gives dialled ones that have sent it.
+type StreamLayer interface {
+	net.Listener
+	Dial(address string, timeout time.Duration) (net.Conn, error)
+}
 
 // Voter is one member of the quorum.
 type Voter struct {

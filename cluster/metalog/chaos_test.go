@@ -17,7 +17,7 @@ import (
 // each index (T22, ImagesEqualAtOffset). Not replayed exactly from its seed; a failure
 // prints the seed and the history of faults.
 func TestChaos(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range chaosSeeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { chaos(t, seed) })
 		})

@@ -80,18 +80,6 @@ func (n *node) voter() Voter {
 func (n *node) host() string    { return fmt.Sprintf("broker-%d", n.id) }
 func (n *node) address() string { return n.host() + ":9093" }
 
-// memStream is a StreamLayer on memnet.
-type memStream struct {
-	net.Listener
-	host *memnet.Host
-}
-
-func (s memStream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return s.host.DialContext(ctx, "tcp", string(address))
-}
-
 // smallReserve fits disks in memory.
 func smallReserve() Reserve { return Reserve{KeepFree: 3 << 10, Floor: 1 << 10, Ballast: 1 << 10} }
 
@@ -106,9 +94,12 @@ func (n *node) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dial := func(ctx context.Context, address string) (net.Conn, error) {
+		return host.DialContext(ctx, "tcp", address)
+	}
 	log, err := Open(Options{
 		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: n.disk.Process(), Stores: FileStores,
-		Stream: memStream{ln, host}, Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
+		Stream: NewStreamLayer(ln, dial), Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },
 		applied: func(image *metadata.Image) {

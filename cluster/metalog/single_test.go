@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,7 +142,7 @@ func TestLargeDecision(t *testing.T) {
 
 // Every acknowledged proposal survives a power cut at any sync point, several times over.
 func TestAcknowledgedProposalsSurvivePowerCuts(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range powerCutSeeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { powerCuts(t, seed) })
 		})
@@ -153,10 +154,11 @@ func powerCuts(t *testing.T, seed uint64) {
 	disk := vfs.NewCrash(rand.NewPCG(seed, 2))
 	acked := map[string]bool{}
 	for life := range 5 {
-		left := 1 + r.IntN(120)
+		var left atomic.Int64
+		left.Store(1 + r.Int64N(120))
 		end := []func(){disk.Kill, disk.PowerCut, disk.PowerCutLosingAll}[r.IntN(3)]
 		disk.OnSync(func(p vfs.SyncPoint) error {
-			if left--; left == 0 {
+			if left.Add(-1) == 0 {
 				end()
 			}
 			return nil

@@ -4,13 +4,11 @@ import (
 	"context"
 	"net"
 	"time"
-
-	"github.com/hashicorp/raft"
 )
 
 // NewStreamLayer makes a StreamLayer of a listener, whose connections are Raft's from their
 // first byte on, and of a function that dials other voters' addresses and leaves the
-// connection in that state. Nobody outside this package needs to know Raft for that.
+// connection in that state.
 func NewStreamLayer(l net.Listener, dial func(ctx context.Context, address string) (net.Conn, error)) StreamLayer {
 	return streamLayer{l, dial}
 }
@@ -20,9 +18,9 @@ type streamLayer struct {
 	dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// Dial implements raft.StreamLayer.
-func (s streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+// Dial implements StreamLayer.
+func (s streamLayer) Dial(address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return s.dial(ctx, string(address))
+	return s.dial(ctx, address)
 }

@@ -96,7 +96,7 @@ func (t *transport) Close() error {
 	return t.raftTransport.Close()
 }
 
-// streams is a StreamLayer that closes its connections when it is closed: Raft's
+// streams is a raft.StreamLayer that closes its connections when it is closed: Raft's
 // transport forgets those it has accepted or lent out.
 type streams struct {
 	StreamLayer
@@ -143,7 +143,7 @@ func (c *trackedConn) Close() error {
 func (s *streams) Accept() (net.Conn, error) { return s.track(s.StreamLayer.Accept()) }
 
 func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return s.track(s.StreamLayer.Dial(address, timeout))
+	return s.track(s.StreamLayer.Dial(string(address), timeout))
 }
 
 func (s *streams) Close() error {
@@ -159,7 +159,7 @@ func (s *streams) Close() error {
 	return err
 }
 
-// addressed is a StreamLayer whose address is the one that peers use.
+// addressed is one whose address is the one that peers use.
 type addressed struct {
 	*streams
 	address string

@@ -95,6 +95,9 @@ func writeUntilKilled(dir string, acked uint64, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if last > acked { // stored, and killed before it could say so
+		fmt.Fprintf(out, "acked %d\n", last)
+	}
 	for index := last + 1; ; index++ {
 		if err := s.StoreLog(killedEntry(index)); err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 // points (after killing the process first, at times), opens the store again and asks for
 // everything that had been acknowledged. Each seed goes through several cuts.
 func TestPowerCuts(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range powerCutSeeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			disk := vfs.NewCrash(rand.NewPCG(seed, 1))
 			if err := disk.MkdirAll("/d", 0o755); err != nil {

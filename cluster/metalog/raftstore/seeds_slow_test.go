@@ -1,0 +1,6 @@
+//go:build slow
+
+package raftstore
+
+// powerCutSeeds is how many seeds TestPowerCuts runs through.
+const powerCutSeeds uint64 = 2000
