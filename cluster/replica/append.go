@@ -21,6 +21,7 @@ type LeaderAppend struct {
 // zero value awaits nothing.
 type Awaited struct {
 	what       awaitedFor
+	alone      bool  // nobody but the leader has to flush: the ISR was the leader when it appended
 	end        int64 // after the last record
 	leadership uint64
 }
@@ -93,11 +94,11 @@ func (p *Partition) checkAppend(acks int16) error {
 //	           consumer sees the record only after the leader's flush; so that whoever
 //	           produced can read, as in Kafka, the append is done only then.
 func (p *Partition) awaited(acks int16, end int64) Awaited {
-	a := Awaited{end: end, leadership: p.leadership}
+	a := Awaited{end: end, leadership: p.leadership, alone: p.isr.maximalSize() == 1}
 	switch {
 	case acks == AcksAll:
 		a.what = allReplicas
-	case p.isr.maximalSize() == 1 && p.config.Log.Durability == logstore.DurabilityFsync:
+	case a.alone && p.config.Log.Durability == logstore.DurabilityFsync:
 		a.what = ownFlush
 	}
 	return a

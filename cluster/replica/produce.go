@@ -8,9 +8,11 @@ import (
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
-// ownFlushWait bounds how long a produce with acks 0 or 1 waits for the leader's flush.
-// It promises the leader's write only, which has been done, so a disk that takes longer
-// is no reason to fail it, nor to hold the connection back any longer.
+// ownFlushWait bounds how long a produce waits where nothing but the leader's own flush is
+// awaited. With acks 0 or 1 it promises the leader's write only, which has been done, so a
+// disk that takes longer is no reason to fail it, nor to hold the connection back any
+// longer. With acks=all the request's timeout, if it is shorter, is meant for replicas:
+// Kafka answers a leader alone at once, so that there even a timeout of 0 is enough.
 const ownFlushWait = 30 * time.Second
 
 // Append appends each batch of req to its partition, if this broker leads it. It returns
@@ -70,14 +72,16 @@ func (m *Manager) park(req *AppendRequest) (answered bool) {
 	d := &req.delayed
 	d.req = req
 	d.keys = d.one[:0]
+	alone := true
 	for i := range req.Partitions {
 		if part := &req.Partitions[i]; part.awaited.Pending() {
 			d.keys = append(d.keys, waitKey{TopicIDPartition: part.TopicIDPartition})
+			alone = alone && part.awaited.alone
 		}
 	}
 	timeout := req.Timeout
-	if req.Acks != AcksAll {
-		timeout = ownFlushWait
+	if alone {
+		timeout = max(timeout, ownFlushWait)
 	}
 	cause := m.produces.TryCompleteElseWatch(&d.item, d, d.keys, timeout)
 	if cause == purgatory.Waiting {

@@ -151,6 +151,33 @@ func TestProduceTimesOut(t *testing.T) {
 	})
 }
 
+// TestTimeoutIsForReplicas: a leader alone is answered by Kafka at once, so its own flush
+// does not run against the timeout of the request.
+func TestTimeoutIsForReplicas(t *testing.T) {
+	for _, timeout := range []time.Duration{0, -time.Second, time.Millisecond} {
+		bubble(t, func(h *harness) {
+			leading, shared := h.topic("alone", 1, alone), h.topic("shared", 1, pair)
+			h.gate.close()
+			produce := func(id TopicIDPartition) *produced {
+				p := &produced{done: make(chan struct{})}
+				p.AppendRequest = &AppendRequest{
+					Acks: AcksAll, Timeout: timeout, RequestVersion: 12, Done: func(*AppendRequest) { close(p.done) },
+					Partitions: []AppendPartition{{TopicIDPartition: id, Records: h.records(nil, "a")}},
+				}
+				if h.m.Append(p.AppendRequest) {
+					close(p.done)
+				}
+				return p
+			}
+			p := produce(leading)
+			expectError(t, "with another replica", produce(shared).result().Err, "REQUEST_TIMED_OUT")
+			expect(t, "alone, before the flush", p.answered(), false)
+			h.gate.release()
+			expectError(t, "alone", p.result().Err, "NONE")
+		})
+	}
+}
+
 // TestDuplicateWaitsLikeTheOriginal: to answer it earlier would acknowledge what a power
 // cut could still take.
 func TestDuplicateWaitsLikeTheOriginal(t *testing.T) {
