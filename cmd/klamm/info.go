@@ -13,15 +13,20 @@ import (
 
 func newVersion(std streams) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version, and that of the Kafka it behaves like",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version, and that of the Kafka it behaves like",
+		Example: "  klamm version",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(std.out, "klamm %s (behaves like Apache Kafka %s) %s %s/%s\n",
-				broker.Version, broker.KafkaVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(std.out, versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("klamm %s (behaves like Apache Kafka %s) %s %s/%s",
+		broker.Version, broker.KafkaVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func newConfig(std streams) *cobra.Command {
@@ -32,9 +37,10 @@ func newConfig(std streams) *cobra.Command {
 		Short: "Print the effective configuration and where each value comes from",
 		Example: "  klamm config --config server.properties\n" +
 			"  KLAMM_NUM_PARTITIONS=6 klamm config --changed",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := sources.load(std)
+			cfg, warnings, err := sources.load()
+			printWarnings(std, warnings)
 			if err != nil {
 				return err
 			}
@@ -64,17 +70,31 @@ func printConfig(std streams, cfg *configs.Broker, changed bool) error {
 
 func newCheckConfig(std streams) *cobra.Command {
 	return &cobra.Command{
-		Use:     "check-config FILE...",
-		Short:   "Check configuration files without starting anything",
+		Use:   "check-config FILE...",
+		Short: "Check configuration files without starting anything",
+		Long: "Check configuration files, together with the environment, without starting anything.\n" +
+			"Several files are one configuration, in which later ones win. Exit code 2 and one line with file,\n" +
+			"key, value and reason if start would refuse them.",
 		Example: "  klamm check-config server.properties",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    someArgs("file"),
 		RunE: func(_ *cobra.Command, files []string) error {
 			sources := sourceFlags{files: files}
-			if _, err := sources.load(std); err != nil {
+			cfg, warnings, err := sources.load()
+			printWarnings(std, warnings)
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(std.out, "configuration is good")
+			if err := broker.Check(cfg); err != nil {
+				return usageError{err}
+			}
+			_, err = fmt.Fprintln(std.out, "the configuration is good")
 			return err
 		},
+	}
+}
+
+func printWarnings(std streams, warnings []configs.Warning) {
+	for _, w := range warnings {
+		fmt.Fprintln(std.err, "klamm: warning:", w)
 	}
 }

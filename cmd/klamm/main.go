@@ -10,6 +10,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/klamm-mq/klamm/broker"
 )
 
 // Exit codes of the process.
@@ -32,11 +35,21 @@ type streams struct {
 	out, err io.Writer
 }
 
-func main() {
+// isTerminal reports whether a stream has somebody at its other end.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+func main() { os.Exit(runMain()) }
+
+// runMain runs the process's command line until it ends or a signal asks it to. A second
+// signal ends the process at once.
+func runMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
-	stop()
-	os.Exit(code)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	return run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 }
 
 // run executes one command line and returns its exit code.
@@ -59,19 +72,21 @@ func newRoot(std streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "klamm",
 		Short: "A message broker that Kafka clients cannot tell from Apache Kafka",
-		Long: "Klamm is a message broker that speaks the Kafka protocol, in one binary.\n\n" +
-			"  klamm start                         run a broker on 127.0.0.1:9092\n" +
-			"  klamm topic create orders           make a topic\n" +
-			"  klamm produce orders < lines.txt    one record a line\n" +
-			"  klamm consume orders --from start   read them back",
+		Long:  "Klamm is a message broker that speaks the Kafka protocol, in one binary.",
+		Example: "  klamm start                         # run a broker on 127.0.0.1:9092\n" +
+			"  klamm topic create orders           # make a topic\n" +
+			"  klamm produce orders < lines.txt    # one record a line\n" +
+			"  klamm consume orders --from start   # read them back",
+		Version:       broker.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
+	root.SetVersionTemplate(versionLine() + "\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
@@ -86,11 +101,32 @@ func newRoot(std streams) *cobra.Command {
 	return root
 }
 
-// exactArgs is cobra.ExactArgs with our exit code.
-func exactArgs(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usagef("want %s, got %d argument(s)", what, len(args))
+// noArgs, oneArg and someArgs are cobra's checks with our exit code. what names an
+// argument in the message.
+func noArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return usagef("unknown command %q (see %s --help)", args[0], cmd.CommandPath())
+	default:
+		return usagef("unexpected argument %q (see %s --help)", args[0], cmd.CommandPath())
+	}
+}
+
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("want one %s, got %d arguments (see %s --help)", what, len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+func someArgs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("want at least one %s (see %s --help)", what, cmd.CommandPath())
 		}
 		return nil
 	}

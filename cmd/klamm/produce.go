@@ -3,14 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,6 +24,9 @@ type produceFlags struct {
 	separator string
 	headers   []string
 	key       string
+	keySet    bool
+	null      string
+	nullSet   bool
 	input     string
 	whole     bool
 	partition int32
@@ -39,13 +40,18 @@ func newProduce(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "produce TOPIC",
 		Short: "Send records, one per line of standard input or of a file",
+		Long: "Send records, one per line of standard input or of a file, and wait until all are acknowledged.\n" +
+			"A topic that does not exist is made if the cluster allows it.",
 		Example: "  seq 1000 | klamm produce numbers\n" +
 			"  klamm produce orders --file orders.tsv --key-separator '\\t'\n" +
 			"  klamm produce blobs --file photo.jpg --whole --key photo --header type=image/jpeg\n" +
-			"  echo 3q2+7w== | klamm produce bin --input base64",
-		Args: exactArgs(1, "one topic"),
+			"  echo 3q2+7w== | klamm produce bin --input base64\n" +
+			"  echo 'user-7:-' | klamm produce users --key-separator : --null -    # a tombstone\n" +
+			"  klamm consume a --from start --to-end -o json | klamm produce b --input json",
+		Args: oneArg("topic"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runProduce(cmd.Context(), std, args[0], f, cmd.Flags().Changed("key"))
+			f.keySet, f.nullSet = cmd.Flags().Changed("key"), cmd.Flags().Changed("null")
+			return runProduce(cmd.Context(), std, args[0], f)
 		},
 	}
 	f.client.register(cmd)
@@ -54,7 +60,8 @@ func newProduce(std streams) *cobra.Command {
 	flags.StringVarP(&f.separator, "key-separator", "K", "", "split each line into key and value at the first occurrence; \\t is a tab")
 	flags.StringVarP(&f.key, "key", "k", "", "key of every record")
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header name=value of every record; may be repeated")
-	flags.StringVar(&f.input, "input", "text", "how values are written: text, base64 or hex")
+	flags.StringVar(&f.null, "null", "", "a key or value that is exactly this text is null")
+	flags.StringVar(&f.input, "input", "text", "how values are written: text, base64 or hex; or json, as consume prints whole records")
 	flags.BoolVar(&f.whole, "whole", false, "the whole input is one value, newlines and all")
 	flags.Int32VarP(&f.partition, "partition", "p", -1, "send to this partition; -1 lets key and load decide")
 	flags.StringVarP(&f.codec, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
@@ -63,8 +70,8 @@ func newProduce(std streams) *cobra.Command {
 	return cmd
 }
 
-func runProduce(ctx context.Context, std streams, topic string, f produceFlags, keyed bool) error {
-	recipe, err := newRecipe(topic, f, keyed)
+func runProduce(ctx context.Context, std streams, topic string, f produceFlags) error {
+	recipe, err := newRecipe(topic, f)
 	if err != nil {
 		return err
 	}
@@ -76,13 +83,18 @@ func runProduce(ctx context.Context, std streams, topic string, f produceFlags, 
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	client, err := f.client.connect(opts...)
+	defer func() { _ = in.Close() }() // it was only read
+	client, err := f.client.connect(ctx, std, opts...)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	return sendAll(ctx, client, recipe, in, f.whole, newProgress(std.err, "sent", f.quiet))
+	typed := f.file == "-" && isTerminal(std.in)
+	if typed && !f.quiet {
+		fmt.Fprintln(std.err, "one record a line; Ctrl-D ends")
+	}
+	s := &sender{client: client, recipe: recipe, timeout: f.client.timeout, progress: newProgress(std.err, "sent", !f.quiet && !typed)}
+	return s.sendAll(ctx, in, f.whole)
 }
 
 func (f produceFlags) options() ([]kgo.Opt, error) {
@@ -116,96 +128,85 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usagef("--file: %w", err)
 	}
 	return f, nil
 }
 
-// recipe turns one piece of input into a record.
-type recipe struct {
-	topic     string
-	partition int32
-	separator string
-	key       []byte
-	headers   []kgo.RecordHeader
-	decode    func(string) ([]byte, error)
+// sender sends the records of one input.
+type sender struct {
+	client  *kgo.Client
+	recipe  *recipe
+	timeout time.Duration
+
+	mu       sync.Mutex
+	progress *progress // counts what was acknowledged
 }
 
-func newRecipe(topic string, f produceFlags, keyed bool) (*recipe, error) {
-	r := &recipe{topic: topic, partition: f.partition}
-	if f.separator != "" {
-		r.separator = strings.NewReplacer(`\t`, "\t", `\0`, "\x00").Replace(f.separator)
-	}
-	if keyed {
-		r.key = []byte(f.key)
-	}
-	for _, h := range f.headers {
-		name, value, ok := strings.Cut(h, "=")
-		if !ok || name == "" {
-			return nil, usagef("--header %q: want name=value", h)
-		}
-		r.headers = append(r.headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
-	}
-	switch f.input {
-	case "text":
-		r.decode = func(s string) ([]byte, error) { return []byte(s), nil }
-	case "base64":
-		r.decode = base64.StdEncoding.DecodeString
-	case "hex":
-		r.decode = hex.DecodeString
-	default:
-		return nil, usagef("--input %s: want text, base64 or hex", f.input)
-	}
-	return r, nil
-}
-
-func (r *recipe) record(text string) (*kgo.Record, error) {
-	rec := &kgo.Record{Topic: r.topic, Partition: max(r.partition, 0), Key: r.key, Headers: r.headers}
-	if r.separator != "" {
-		if key, value, ok := strings.Cut(text, r.separator); ok {
-			rec.Key, text = []byte(key), value
-		}
-	}
-	value, err := r.decode(text)
-	if err != nil {
-		return nil, err
-	}
-	rec.Value = value
-	return rec, nil
-}
-
-// sendAll sends every record and waits for the last answer. The first failure stops it.
-func sendAll(ctx context.Context, client *kgo.Client, r *recipe, in io.Reader, whole bool, p *progress) error {
+// sendAll sends every record and waits for the last answer. The first failure stops it,
+// and so does a cluster that leaves records unanswered for the timeout.
+func (s *sender) sendAll(ctx context.Context, in io.Reader, whole bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var mu sync.Mutex
-	acked := func(rec *kgo.Record, err error) {
-		if err != nil {
-			cancel(fmt.Errorf("send to %s: %w", rec.Topic, err))
-			return
+	silence := time.AfterFunc(s.timeout, func() {
+		if waiting := s.client.BufferedProduceRecords(); waiting > 0 {
+			cancel(fmt.Errorf("nothing was acknowledged for %s, %d records are waiting", s.timeout, waiting))
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		p.add(len(rec.Key) + len(rec.Value))
-	}
-	err := eachInput(in, whole, func(n int, text string) error {
-		rec, err := r.record(text)
+	})
+	defer silence.Stop()
+	send := func(n int, text string) error {
+		rec, err := s.recipe.record(text)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
-		client.Produce(ctx, rec, acked)
+		if s.client.BufferedProduceRecords() == 0 {
+			silence.Reset(s.timeout) // nothing was due until now
+		}
+		s.client.Produce(ctx, rec, func(rec *kgo.Record, err error) {
+			silence.Reset(s.timeout)
+			s.answered(rec, err, cancel)
+		})
 		return context.Cause(ctx)
-	})
-	if flushErr := client.Flush(ctx); err == nil {
+	}
+	// A read from a terminal or a pipe cannot be called off, so it is left behind.
+	read := make(chan error, 1)
+	go func() { read <- eachInput(in, whole, send) }()
+	var err error
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+	}
+	if flushErr := s.client.Flush(ctx); err == nil {
 		err = flushErr
 	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		err = cause
+	return s.outcome(ctx, err)
+}
+
+func (s *sender) answered(rec *kgo.Record, err error, cancel context.CancelCauseFunc) {
+	if err != nil {
+		cancel(topicError(rec.Topic, err))
+		return
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	p.done()
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.progress.add(len(rec.Key) + len(rec.Value))
+}
+
+// outcome is the error of the whole, with what was acknowledged in spite of it.
+func (s *sender) outcome(ctx context.Context, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.progress.done()
+	if reason := context.Cause(ctx); reason != nil {
+		err = reason
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		err = errInterrupted
+	}
+	return fmt.Errorf("%w (%d records were acknowledged)", err, s.progress.records)
 }
 
 // eachInput calls fn with each line (numbered from 1, without its line end), or once
@@ -220,10 +221,15 @@ func eachInput(in io.Reader, whole bool, fn func(n int, text string) error) erro
 	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 64<<10), maxLineBytes)
-	for n := 1; lines.Scan(); n++ {
+	n := 0
+	for lines.Scan() {
+		n++
 		if err := fn(n, lines.Text()); err != nil {
 			return err
 		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("line %d: longer than %d MiB", n+1, maxLineBytes>>20)
 	}
 	return lines.Err()
 }

@@ -3,13 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"golang.org/x/term"
 )
 
-// progress redraws one line on a terminal about four times a second; elsewhere it is silent.
+// progress redraws one line on a terminal about four times a second; elsewhere it is
+// silent. Its methods are for one goroutine at a time.
 type progress struct {
 	out     io.Writer
 	verb    string
@@ -20,20 +18,17 @@ type progress struct {
 	bytes   int64
 }
 
-func newProgress(out io.Writer, verb string, quiet bool) *progress {
-	f, isFile := out.(*os.File)
+// newProgress makes one that draws to out, if that is a terminal and wanted is true.
+func newProgress(out io.Writer, verb string, wanted bool) *progress {
 	now := time.Now()
-	return &progress{
-		out: out, verb: verb, start: now, last: now,
-		live: !quiet && isFile && term.IsTerminal(int(f.Fd())),
-	}
+	return &progress{out: out, verb: verb, start: now, last: now, live: wanted && isTerminal(out)}
 }
 
 // add counts one record and redraws when the last drawing is old.
 func (p *progress) add(size int) {
 	p.records++
 	p.bytes += int64(size)
-	if !p.live || p.records%64 != 0 {
+	if !p.live {
 		return
 	}
 	if now := time.Now(); now.Sub(p.last) >= 250*time.Millisecond {

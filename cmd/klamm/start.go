@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/klamm-mq/klamm/broker"
 	"github.com/klamm-mq/klamm/configs"
@@ -32,16 +32,13 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "one setting key=value; wins over files and environment; may be repeated")
 }
 
-// load reads and checks the configuration, and prints warnings.
-func (f *sourceFlags) load(std streams) (*configs.Broker, error) {
+// load reads and checks the configuration.
+func (f *sourceFlags) load() (*configs.Broker, []configs.Warning, error) {
 	cfg, warnings, err := configs.Load(configs.Sources{Files: f.files, Env: os.Environ(), Set: f.sets})
 	if err != nil {
-		return nil, usageError{err}
+		return nil, warnings, usageError{err}
 	}
-	for _, w := range warnings {
-		fmt.Fprintln(std.err, "klamm: warning:", w)
-	}
-	return cfg, nil
+	return cfg, warnings, nil
 }
 
 func newStart(std streams) *cobra.Command {
@@ -57,17 +54,20 @@ func newStart(std streams) *cobra.Command {
 		Example: "  klamm start\n" +
 			"  klamm start --config server.properties\n" +
 			"  klamm start --set listeners=PLAINTEXT://:9092 --set log.dirs=/var/lib/klamm",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := newLogger(std, level, format)
+			logs, err := newLogs(std, level, format)
 			if err != nil {
 				return err
 			}
-			cfg, err := sources.load(std)
+			cfg, warnings, err := sources.load()
+			for _, w := range warnings {
+				logs.logger.Warn(string(w)) //nolint:sloglint // the text is the user's to read, and comes once
+			}
 			if err != nil {
 				return err
 			}
-			return runStart(cmd.Context(), std, cfg, logger)
+			return runStart(cmd.Context(), cfg, logs)
 		},
 	}
 	sources.register(cmd)
@@ -76,41 +76,82 @@ func newStart(std streams) *cobra.Command {
 	return cmd
 }
 
-func newLogger(std streams, level, format string) (*slog.Logger, error) {
+// logs is where a running broker speaks: through a logger, and beside it the one line
+// that says that it is ready, whatever the level.
+type logs struct {
+	out    io.Writer
+	json   bool
+	logger *slog.Logger
+}
+
+func newLogs(std streams, level, format string) (*logs, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, usagef("--log-level %s: want debug, info, warn or error", level)
 	}
 	options := &slog.HandlerOptions{Level: l}
-	file, isFile := std.err.(*os.File)
-	if format == "auto" && isFile && !term.IsTerminal(int(file.Fd())) {
+	if format == "auto" {
 		format = "json"
+		if isTerminal(std.err) {
+			format = "text"
+		}
 	}
 	switch format {
 	case "json":
-		return slog.New(slog.NewJSONHandler(std.err, options)), nil
-	case "text", "auto":
-		return slog.New(slog.NewTextHandler(std.err, options)), nil
+		return &logs{std.err, true, slog.New(slog.NewJSONHandler(std.err, options))}, nil
+	case "text":
+		return &logs{std.err, false, slog.New(slog.NewTextHandler(std.err, options))}, nil
 	}
 	return nil, usagef("--log-format %s: want text, json or auto", format)
 }
 
-func runStart(ctx context.Context, std streams, cfg *configs.Broker, logger *slog.Logger) error {
+// ready prints the line that says that the broker accepts requests.
+func (l *logs) ready(cfg *configs.Broker, b *broker.Broker, took time.Duration) {
+	image := b.Image()
+	facts := []any{
+		"listeners", strings.Join(b.Listeners(), ","),
+		"node.id", cfg.NodeID,
+		"cluster.id", image.ClusterID(),
+		"durability", image.Durability().String(),
+		"log.dirs", strings.Join(cfg.LogDirs, ","),
+		"admin", adminURL(b),
+		"version", broker.Version,
+		"after", took.Round(time.Millisecond).String(),
+	}
+	if l.json {
+		slog.New(slog.NewJSONHandler(l.out, nil)).Info("klamm ready", facts...)
+		return
+	}
+	line := "klamm ready:"
+	for i := 0; i < len(facts); i += 2 {
+		line += fmt.Sprintf(" %s=%v", facts[i], facts[i+1])
+	}
+	fmt.Fprintln(l.out, line)
+}
+
+func adminURL(b *broker.Broker) string {
+	if addr := b.AdminAddr(); addr != nil {
+		return "http://" + addr.String()
+	}
+	return "none"
+}
+
+func runStart(ctx context.Context, cfg *configs.Broker, logs *logs) error {
 	env := broker.DefaultEnv()
-	env.Logger = logger
+	env.Logger = logs.logger
 	begin := time.Now()
 	b, err := broker.Start(ctx, cfg, env)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && b == nil {
 		return nil // told to stop before it was up
 	}
 	if err != nil {
 		return startError(err)
 	}
-	printReady(std, cfg, b, time.Since(begin))
+	logs.ready(cfg, b, time.Since(begin))
 	var failure error
 	select {
 	case <-ctx.Done():
-		logger.Info("stopping")
+		logs.logger.Info("stopping")
 	case <-b.Failed():
 		failure = b.Err()
 	}
@@ -122,23 +163,12 @@ func runStart(ctx context.Context, std streams, cfg *configs.Broker, logger *slo
 // startError tells mistakes of configuration from failures.
 func startError(err error) error {
 	var foreign *logstore.ForeignDirError
-	if errors.As(err, &foreign) {
+	var refused configs.Problem
+	if errors.As(err, &foreign) || errors.As(err, &refused) {
 		return usageError{err}
 	}
 	if errors.Is(err, vfs.ErrLocked) {
 		return fmt.Errorf("%w: is another klamm running on the same directory?", err)
 	}
 	return err
-}
-
-// printReady prints the line that says that the broker accepts requests.
-func printReady(std streams, cfg *configs.Broker, b *broker.Broker, took time.Duration) {
-	admin := "none"
-	if addr := b.AdminAddr(); addr != nil {
-		admin = "http://" + addr.String()
-	}
-	image := b.Image()
-	fmt.Fprintf(std.err, "klamm ready: listeners=%s node.id=%d cluster.id=%s durability=%s log.dirs=%s admin=%s version=%s (Kafka %s) after %s\n",
-		strings.Join(b.Listeners(), ","), cfg.NodeID, image.ClusterID(), image.Durability(), strings.Join(cfg.LogDirs, ","),
-		admin, broker.Version, broker.KafkaVersion, took.Round(time.Millisecond))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,29 +10,22 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 func newTopic(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topic",
 		Short: "Make, list, describe and delete topics",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: "  klamm topic create orders --partitions 6\n" +
+			"  klamm topic list",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTopicCreate(std), newTopicList(std), newTopicDescribe(std), newTopicDelete(std))
 	return cmd
-}
-
-// withAdmin runs fn with an admin client.
-func withAdmin(ctx context.Context, f clientFlags, fn func(context.Context, *kadm.Client) error) error {
-	client, err := f.connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	return fn(ctx, kadm.NewClient(client))
 }
 
 func newTopicCreate(std streams) *cobra.Command {
@@ -44,19 +38,20 @@ func newTopicCreate(std streams) *cobra.Command {
 		Short: "Make topics",
 		Example: "  klamm topic create orders --partitions 6\n" +
 			"  klamm topic create audit --config retention.ms=-1 --config durability=fsync",
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: someArgs("topic"),
+		RunE: func(cmd *cobra.Command, topics []string) error {
 			settings, err := parseSettings(configs)
 			if err != nil {
 				return err
 			}
-			return withAdmin(cmd.Context(), f, func(ctx context.Context, admin *kadm.Client) error {
-				made, err := admin.CreateTopics(ctx, partitions, replicas, settings, args...)
+			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
+				made, err := admin.CreateTopics(ctx, partitions, replicas, settings, topics...)
 				if err != nil {
 					return err
 				}
-				return printEach(std, "created", made.Sorted(), func(r kadm.CreateTopicResponse) (string, error) {
-					return r.Topic, describeErr(r.Err, r.ErrMessage)
+				return printEach(std, "created", topics, func(topic string) error {
+					answer, err := made.On(topic, nil)
+					return refused(cmp.Or(err, answer.Err), answer.ErrMessage)
 				})
 			})
 		},
@@ -80,36 +75,48 @@ func parseSettings(pairs []string) (map[string]*string, error) {
 	return settings, nil
 }
 
-// printEach prints a line per success and collects the failures.
-func printEach[T any](std streams, verb string, items []T, each func(T) (string, error)) error {
+// printEach prints a line for each topic that went well, in the order given, and
+// collects the failures.
+func printEach(std streams, verb string, topics []string, outcome func(topic string) error) error {
 	var failed []error
-	for _, item := range items {
-		name, err := each(item)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+	for _, topic := range topics {
+		if err := outcome(topic); err != nil {
+			failed = append(failed, topicError(topic, err))
 			continue
 		}
-		fmt.Fprintln(std.out, verb, name)
+		fmt.Fprintln(std.out, verb, topic)
 	}
 	return errors.Join(failed...)
 }
 
-func describeErr(err error, message string) error {
-	if err == nil || message == "" {
+// refused is err with the broker's own words where it gave any.
+func refused(err error, message string) error {
+	var kafka *kerr.Error
+	if message == "" || !errors.As(err, &kafka) {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, message)
+	return refusal{kafka, message}
 }
+
+// refusal is a Kafka error whose description is the broker's instead of the library's.
+type refusal struct {
+	kind    *kerr.Error
+	message string
+}
+
+func (r refusal) Error() string { return r.kind.Message + ": " + r.message }
+func (r refusal) Unwrap() error { return r.kind }
 
 func newTopicList(std streams) *cobra.Command {
 	var f clientFlags
 	var internal bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List topics with their partition and replica counts",
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Short:   "List topics with their partition and replica counts",
+		Example: "  klamm topic list --bootstrap broker-1:9092,broker-2:9092",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withAdmin(cmd.Context(), f, func(ctx context.Context, admin *kadm.Client) error {
+			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
 				topics, err := admin.ListTopicsWithInternal(ctx)
 				if err != nil {
 					return err
@@ -120,7 +127,7 @@ func newTopicList(std streams) *cobra.Command {
 					if t.IsInternal && !internal {
 						continue
 					}
-					fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", t.Topic, len(t.Partitions), t.Partitions.NumReplicas(), t.ID)
+					fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", t.Topic, len(t.Partitions), t.Partitions.NumReplicas(), uuid.UUID(t.ID))
 				}
 				return w.Flush()
 			})
@@ -134,11 +141,12 @@ func newTopicList(std streams) *cobra.Command {
 func newTopicDescribe(std streams) *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
-		Use:   "describe TOPIC...",
-		Short: "Show leader, replicas, in-sync replicas and offsets of each partition",
-		Args:  cobra.MinimumNArgs(1),
+		Use:     "describe TOPIC...",
+		Short:   "Show leader, replicas, in-sync replicas and offsets of each partition",
+		Example: "  klamm topic describe orders",
+		Args:    someArgs("topic"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withAdmin(cmd.Context(), f, func(ctx context.Context, admin *kadm.Client) error {
+			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
 				return describeTopics(ctx, std, admin, args)
 			})
 		},
@@ -152,14 +160,21 @@ func describeTopics(ctx context.Context, std streams, admin *kadm.Client, names 
 	if err != nil {
 		return err
 	}
-	if err := topics.Error(); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(names, ", "), err)
+	var failed []error
+	for _, name := range names {
+		if err := topics[name].Err; err != nil {
+			failed = append(failed, topicError(name, err))
+			delete(topics, name)
+		}
 	}
-	begins, err := admin.ListStartOffsets(ctx, names...)
+	if len(topics) == 0 {
+		return errors.Join(failed...)
+	}
+	begins, err := admin.ListStartOffsets(ctx, topics.Names()...)
 	if err != nil {
 		return err
 	}
-	ends, err := admin.ListEndOffsets(ctx, names...)
+	ends, err := admin.ListEndOffsets(ctx, topics.Names()...)
 	if err != nil {
 		return err
 	}
@@ -167,29 +182,51 @@ func describeTopics(ctx context.Context, std streams, admin *kadm.Client, names 
 	fmt.Fprintln(w, "TOPIC\tPARTITION\tLEADER\tEPOCH\tREPLICAS\tIN SYNC\tSTART\tEND")
 	for _, t := range topics.Sorted() {
 		for _, p := range t.Partitions.Sorted() {
-			begin, _ := begins.Lookup(t.Topic, p.Partition)
-			end, _ := ends.Lookup(t.Topic, p.Partition)
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%v\t%v\t%d\t%d\n",
-				t.Topic, p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR, begin.Offset, end.Offset)
+			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\n",
+				t.Topic, p.Partition, nodeName(p.Leader), p.LeaderEpoch, nodes(p.Replicas), nodes(p.ISR),
+				offsetText(begins, t.Topic, p.Partition), offsetText(ends, t.Topic, p.Partition))
 		}
 	}
-	return w.Flush()
+	return errors.Join(append(failed, w.Flush())...)
+}
+
+// nodeName is a node's id, or a word where there is none.
+func nodeName(id int32) string {
+	if id < 0 {
+		return "none"
+	}
+	return fmt.Sprint(id)
+}
+
+func nodes(ids []int32) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", ",")
+}
+
+// offsetText is an offset, or "?" where the leader did not tell.
+func offsetText(offsets kadm.ListedOffsets, topic string, partition int32) string {
+	o, ok := offsets.Lookup(topic, partition)
+	if !ok || o.Err != nil {
+		return "?"
+	}
+	return fmt.Sprint(o.Offset)
 }
 
 func newTopicDelete(std streams) *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
-		Use:   "delete TOPIC...",
-		Short: "Delete topics and all their records",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withAdmin(cmd.Context(), f, func(ctx context.Context, admin *kadm.Client) error {
-				gone, err := admin.DeleteTopics(ctx, args...)
+		Use:     "delete TOPIC...",
+		Short:   "Delete topics and all their records",
+		Example: "  klamm topic delete orders audit",
+		Args:    someArgs("topic"),
+		RunE: func(cmd *cobra.Command, topics []string) error {
+			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
+				gone, err := admin.DeleteTopics(ctx, topics...)
 				if err != nil {
 					return err
 				}
-				return printEach(std, "deleted", gone.Sorted(), func(r kadm.DeleteTopicResponse) (string, error) {
-					return r.Topic, describeErr(r.Err, r.ErrMessage)
+				return printEach(std, "deleted", topics, func(topic string) error {
+					answer, err := gone.On(topic, nil)
+					return refused(cmp.Or(err, answer.Err), answer.ErrMessage)
 				})
 			})
 		},
