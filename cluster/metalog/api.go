@@ -96,8 +96,8 @@ type Options struct {
 	// no older than what the cluster had when the process started: see StartPublishing.
 	Publishers []Publisher
 
-	// Reserve is the free space that metadata wants to keep; zero: DefaultReserve. Space
-	// reads it; nil: FS.Space of Dir.
+	// Reserve is the free space that metadata wants to keep; zero: DefaultReserve, or less
+	// for FileStores. Space reads it; nil: FS.Space of Dir.
 	Reserve Reserve
 	Space   func() (vfs.Space, error)
 
@@ -164,6 +164,12 @@ type Reserve struct {
 // covers two memtables and two value-log files, and some changes of metadata beyond them.
 func DefaultReserve() Reserve {
 	return Reserve{KeepFree: 16 << 20, Floor: 8 << 20, Ballast: 24 << 20}
+}
+
+// fileReserve is for FileStores, which get an error where there is no room and need no more
+// than what they are given.
+func fileReserve() Reserve {
+	return Reserve{KeepFree: 1 << 20, Floor: 256 << 10, Ballast: 256 << 10}
 }
 
 // Leadership tells who this node is: the leader of a term, or not the leader.

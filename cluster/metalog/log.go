@@ -114,6 +114,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Reserve == (Reserve{}) {
 		o.Reserve = DefaultReserve()
+		if o.Stores == FileStores {
+			o.Reserve = fileReserve()
+		}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
