@@ -34,6 +34,7 @@ func logConfig(t *configs.Topic) logstore.Config {
 		RetentionMs:        t.RetentionMs,
 		RetentionBytes:     t.RetentionBytes,
 		MaxMessageBytes:    max(1, t.MaxMessageBytes), // 0 takes nothing, and no batch is of one byte
+		MaxRecordBytes:     t.MaxDecompressedMessageBytes,
 		LogAppendTime:      t.LogAppendTime,
 		TimestampBeforeMs:  t.TimestampBeforeMs,
 		TimestampAfterMs:   t.TimestampAfterMs,

@@ -16,3 +16,11 @@ func TestMaxMessageBytesOfZeroIsALimit(t *testing.T) {
 		}
 	}
 }
+
+func TestDecompressedLimitReachesTheLog(t *testing.T) {
+	b := &Broker{cfg: configs.Default()}
+	c, err := b.replicaTopicConfig(map[string]string{"max.decompressed.message.bytes": "1000"})
+	if err != nil || c.Log.MaxRecordBytes != 1000 {
+		t.Errorf("limit %d, want 1000 (%v)", c.Log.MaxRecordBytes, err)
+	}
+}

@@ -109,6 +109,7 @@ func (c *Config) validateOptions(p *AppendParams) batch.ValidateOptions {
 		Compacted:       c.Compact,
 		MaxMessageBytes: int(c.MaxMessageBytes),
 		SegmentBytes:    int(c.SegmentBytes),
+		MaxRecordBytes:  int(c.MaxRecordBytes),
 		RequestVersion:  p.RequestVersion,
 		Coordinator:     p.Origin == OriginCoordinator,
 	}

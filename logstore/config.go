@@ -27,6 +27,7 @@ type Config struct {
 
 	Compression       batch.Compression // compression.type and the codec's level
 	MaxMessageBytes   int32             // max.message.bytes, of one batch
+	MaxRecordBytes    int32             // max.decompressed.message.bytes, of one compressed record; 0 = no limit
 	LogAppendTime     bool              // message.timestamp.type=LogAppendTime
 	TimestampBeforeMs int64             // message.timestamp.before.max.ms
 	TimestampAfterMs  int64             // message.timestamp.after.max.ms

@@ -29,6 +29,7 @@ type Iterator struct {
 	buf    []byte  // what is left of an uncompressed payload
 	stream *stream // a compressed one, else nil
 	whole  bool    // records are wanted with key, value and headers
+	limit  int     // of one compressed record's body, 0 for none
 	index  int32
 	count  int32
 	err    error
@@ -75,7 +76,7 @@ func (it *Iterator) Next() bool {
 
 func (it *Iterator) read() error {
 	if it.stream != nil {
-		return it.stream.record(&it.frame, &it.Record, it.whole)
+		return it.stream.record(&it.frame, &it.Record, it.whole, it.limit)
 	}
 	n, err := it.frame.parse(it.buf, &it.Record)
 	it.buf = it.buf[n:]

@@ -162,15 +162,18 @@ func (s *stream) failure() error {
 	}
 }
 
-// record reads the record at the head of the stream. With whole, or if it fits into
-// the window anyway, key, value and headers are there; else they are passed over.
-func (s *stream) record(f *frame, r *Record, whole bool) error {
+// record reads the record at the head of the stream, whose body may have limit bytes, 0
+// for any number. With whole, or if it fits into the window anyway, key, value and headers
+// are there; else they are passed over.
+func (s *stream) record(f *frame, r *Record, whole bool, limit int) error {
 	size, n := varint(s.peek(maxVarintLen))
 	switch {
 	case n == 0:
 		return s.failure()
 	case n < 0 || size < 0:
 		return invalidRecord("its length is too long or negative")
+	case limit > 0 && int(size) > limit:
+		return invalidRecord("its %d bytes are above max.decompressed.message.bytes %d", size, limit)
 	}
 	total := n + int(size)
 	if !whole && total > len(s.buf) {

@@ -23,6 +23,9 @@ type ValidateOptions struct {
 	Compacted bool
 	// MaxMessageBytes is max.message.bytes, SegmentBytes segment.bytes; 0 is no limit.
 	MaxMessageBytes, SegmentBytes int
+	// MaxRecordBytes is max.decompressed.message.bytes: how large the body of a compressed
+	// record may be; 0 is no limit.
+	MaxRecordBytes int
 	// RequestVersion is the version of the Produce request.
 	RequestVersion int16
 	// Coordinator marks a batch made by this broker's coordinators rather than by a
@@ -265,6 +268,7 @@ type walk struct {
 func (w *walk) run(codecs *Codecs) error {
 	w.maxTimestamp, w.deltaOfMax, w.ofMax, w.minTimestamp = noTimestamp, -1, -1, math.MaxInt64
 	it := NewSkimmer(w.v, codecs)
+	it.limit = w.o.MaxRecordBytes
 	defer it.Close()
 	for it.Next() {
 		r := &it.Record

@@ -339,6 +339,38 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// TestDecompressedRecordLimit: max.decompressed.message.bytes bounds the body of each
+// record, and of compressed ones alone.
+func TestDecompressedRecordLimit(t *testing.T) {
+	c := NewCodecs(CodecsOptions{})
+	small := NewRecord{TimestampMs: nowMs, Value: []byte("v")}
+	large := NewRecord{TimestampMs: nowMs, Value: make([]byte, 100_000)} // more than a window
+	it := NewIterator(New(BuilderOptions{}, large), c)
+	it.Next()
+	body := int(it.Record.Size) - 3 // without the size itself
+	for codec := None; codec <= Zstd; codec++ {
+		for _, tt := range []struct {
+			limit int
+			to    Compression
+			want  error
+		}{
+			{body, Compression{}, nil},
+			{body - 1, Compression{}, kafkaerr.InvalidRecord},
+			{body - 1, Compression{Recode: true, Codec: None}, kafkaerr.InvalidRecord},
+			{0, Compression{}, nil},
+		} {
+			o := with(func(o *ValidateOptions) { o.MaxRecordBytes, o.Compression = tt.limit, tt.to })
+			want := tt.want
+			if codec == None {
+				want = nil
+			}
+			if _, err := Validate(c, build(t, c, BuilderOptions{Codec: codec}, small, large), o); !errors.Is(err, want) {
+				t.Errorf("%v, body %d, limit %d, recode %v: %v, want %v", codec, body, tt.limit, tt.to.Recode, err, want)
+			}
+		}
+	}
+}
+
 // refused are the indexes of a *RecordErrors, nil if err is something else.
 func refused(err error) []int32 {
 	var re *RecordErrors
