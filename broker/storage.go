@@ -123,7 +123,7 @@ func (b *Broker) openMetadata(context.Context) error {
 	b.onStop(func(context.Context) error { return b.replicas.Close(b.lastEpoch()) })
 	b.metalog, err = metalog.Open(metalog.Options{
 		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
-		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores,
+		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
 		BootstrapSelf: true, Bootstrap: first,
 		Publishers: []metalog.Publisher{b.replicas, &b.published},
 		Fatal:      b.fail, Logger: b.log, Registerer: b.env.Registry,

@@ -64,6 +64,7 @@ func (m *Machine) Env() broker.Env {
 		Dial:     host.DialContext,
 		FS:       m.FS,
 		Stores:   metalog.FileStores,
+		Reserve:  smallReserve,
 		Entropy:  m.entropy,
 		Hostname: func() (string, error) { return m.Name, nil },
 		Logger:   m.Logger,
@@ -72,6 +73,10 @@ func (m *Machine) Env() broker.Env {
 		Buffers:  wire.NewBuffers(0),
 	}
 }
+
+// smallReserve is enough for plain files; a ballast that has to hold Badger's would be
+// most of the memory of a machine.
+var smallReserve = metalog.Reserve{KeepFree: 256 << 10, Floor: 64 << 10, Ballast: 64 << 10}
 
 // Start starts a broker on the machine with further settings, and stops it when the
 // test ends.

@@ -52,7 +52,7 @@ func (c *Cluster) Produce(topicName string, mode Mode, records int) *Producer {
 	partitions := c.topics[topicName].partitions
 	c.mu.Unlock()
 	c.history.AddProducer(name, mode.idem)
-	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.Lz4Compression(), kgo.GzipCompression()}
+	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.SnappyCompression(), kgo.GzipCompression()}
 	opts := append([]kgo.Opt{
 		kgo.DefaultProduceTopic(topicName), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(c.pause(10 * time.Millisecond)), kgo.MaxBufferedRecords(1 + c.draw(500)),
