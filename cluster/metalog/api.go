@@ -78,7 +78,7 @@ type Options struct {
 	FS     vfs.FS // for snapshots, ballast and FileStores; nil: vfs.OS()
 	Stores Stores
 
-	// Stream is nil for a node that nobody else talks to.
+	// Stream is nil for a node that nobody else talks to. Close closes it.
 	Stream StreamLayer
 	// Address is this node's address as other voters dial it; "": Stream.Addr().
 	Address string

@@ -181,18 +181,22 @@ func (c *cluster) eventually(what string, cond func() bool) {
 	c.t.Fatalf("not within a minute: %s", what)
 }
 
-// leader waits for a node that leads and has passed its barrier, other than those given.
+// leader waits for a node that leads and has passed its barrier, other than those given. An
+// older leader may not have heard of a newer one yet.
 func (c *cluster) leader(except ...*node) *node {
 	c.t.Helper()
 	var found *node
 	c.eventually("a leader", func() bool {
+		found = nil
 		for _, n := range c.nodes {
-			if n.log != nil && n.ready.Load() > 0 && !slices.Contains(except, n) {
+			if n.log == nil || n.ready.Load() == 0 || slices.Contains(except, n) {
+				continue
+			}
+			if found == nil || n.ready.Load() > found.ready.Load() {
 				found = n
-				return true
 			}
 		}
-		return false
+		return found != nil
 	})
 	return found
 }

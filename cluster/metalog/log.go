@@ -53,6 +53,11 @@ func Open(o Options) (_ *Log, err error) {
 	}()
 	o.setDefaults()
 	l := newLog(o)
+	defer func() {
+		if err != nil {
+			l.metrics.close()
+		}
+	}()
 	for _, dir := range []string{o.Dir, filepath.Join(o.Dir, "raft")} {
 		if err := makeDir(o.FS, dir, true); err != nil {
 			return nil, err
@@ -261,6 +266,7 @@ func (l *Log) close() error {
 	<-l.watched
 	err := l.stopRaft()
 	l.loader.close()
+	l.metrics.close()
 	if storeErr := l.store.Close(); storeErr != nil {
 		err = errors.Join(err, storeErr)
 	}

@@ -6,6 +6,8 @@ import (
 
 // metrics are the log's figures for the outside.
 type metrics struct {
+	registerer prometheus.Registerer // nil: none
+
 	leader    prometheus.Gauge
 	applied   prometheus.Gauge
 	published prometheus.Gauge
@@ -24,6 +26,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "klamm", Subsystem: "metadata_log", Name: name, Help: help})
 	}
 	m := &metrics{
+		registerer: r,
+
 		leader:    gauge("leader", "1 while this node leads the metadata log."),
 		applied:   gauge("applied_index", "Index of the newest applied entry."),
 		published: gauge("published_index", "Index of the newest entry that every publisher has seen."),
@@ -34,7 +38,21 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		ballast:   gauge("ballast_bytes", "Size of the ballast file; 0 while it is given up."),
 	}
 	if r != nil {
-		r.MustRegister(m.leader, m.applied, m.published, m.dropped, m.inFlight, m.failed, m.refused, m.ballast)
+		r.MustRegister(m.all()...)
 	}
 	return m
+}
+
+func (m *metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.leader, m.applied, m.published, m.dropped, m.inFlight, m.failed, m.refused, m.ballast}
+}
+
+// close takes the figures back, so that the log can be opened again.
+func (m *metrics) close() {
+	if m.registerer == nil {
+		return
+	}
+	for _, c := range m.all() {
+		m.registerer.Unregister(c)
+	}
 }

@@ -373,12 +373,38 @@ func TestMissingEntries(t *testing.T) {
 	})
 }
 
+// Large entries bring a snapshot before their number does.
+func TestSnapshotOfLargeEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, term := lead(t, alone(t, vfs.NewMem()))
+		defer mustClose(t, l)
+		value := strings.Repeat("x", MaxEntryBytes-200)
+		for range snapshotBytes/MaxEntryBytes + 2 {
+			_, err := l.Propose(context.Background(), term, []metadata.Record{metadata.ConfigRecord{
+				Resource: metadata.Resource{Type: metadata.TopicResource, Name: "t"}, Key: "k", Value: &value,
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(2 * keepInterval)
+		if l.raft.Stats()["last_snapshot_index"] == "0" {
+			t.Error("no snapshot was taken")
+		}
+		if n := l.fsm.bytes.Load(); n >= snapshotBytes {
+			t.Errorf("%d bytes count for the next one", n)
+		}
+	})
+}
+
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := alone(t, vfs.NewMem())
 		registry := prometheus.NewRegistry()
 		o.Registerer = registry
-		l, term := lead(t, o)
+		l, _ := lead(t, o)
+		mustClose(t, l)
+		l, term := lead(t, o) // with the same registry
 		defer mustClose(t, l)
 		if err := create(l, term, "a"); err != nil {
 			t.Fatal(err)
