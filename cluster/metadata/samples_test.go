@@ -71,16 +71,14 @@ func TestSamplesAreComplete(t *testing.T) {
 // wantNoZero complains about each field that has its zero value.
 func wantNoZero(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
-	switch v.Kind() {
-	case reflect.Struct:
+	if v.Kind() == reflect.Struct {
 		for i := range v.NumField() {
 			wantNoZero(t, path+"."+v.Type().Field(i).Name, v.Field(i))
 		}
 		return
-	case reflect.Slice:
-		if v.Len() > 0 {
-			wantNoZero(t, path+"[0]", v.Index(0))
-		}
+	}
+	if v.Kind() == reflect.Slice && v.Len() > 0 {
+		wantNoZero(t, path+"[0]", v.Index(0))
 	}
 	if v.IsZero() {
 		t.Errorf("%s is not set in the sample", path)

@@ -3,6 +3,7 @@ package metadata
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -157,8 +158,11 @@ func readRecords(in *bufio.Reader, header *pb.SnapshotHeader) (*Image, error) {
 			return nil, fmt.Errorf("record %d of %d: %w", i, header.RecordCount, err)
 		}
 	}
-	if _, err := in.ReadByte(); err != io.EOF {
-		return nil, fmt.Errorf("more bytes after %d records (%v)", header.RecordCount, err)
+	switch _, err := in.ReadByte(); {
+	case err == nil:
+		return nil, fmt.Errorf("more bytes after %d records", header.RecordCount)
+	case !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("after %d records: %w", header.RecordCount, err)
 	}
 	return d.Image(Position{Index: header.Index, Term: header.Term}), nil
 }
@@ -175,7 +179,7 @@ func (d *Delta) replayPlain(r Record) error {
 
 func readMessage(in *bufio.Reader) ([]byte, error) {
 	size, err := binary.ReadUvarint(in)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	if err != nil {

@@ -152,7 +152,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		reason := errors.New("client went away")
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(reason)
-		if err := p.wait(ctx, metadata.Position{Index: 1}); err != reason {
+		if err := p.wait(ctx, metadata.Position{Index: 1}); !errors.Is(err, reason) {
 			t.Errorf("%v", err)
 		}
 	})

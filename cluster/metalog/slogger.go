@@ -46,7 +46,8 @@ func (r raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	for i, a := range pairs {
 		pairs[i] = plain(a)
 	}
-	r.logger.Log(context.Background(), slogLevel(level), r.name+": "+msg, pairs...)
+	pairs = append([]any{"message", msg}, pairs...)
+	r.logger.With("part", r.name).Log(context.Background(), slogLevel(level), "raft", pairs...)
 }
 
 // plain resolves hclog's own formatting types.

@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -364,11 +365,13 @@ type badgerLogger struct {
 	logger *slog.Logger
 }
 
-func (l badgerLogger) Errorf(f string, args ...any)   { l.logger.Error(line(f, args)) }
-func (l badgerLogger) Warningf(f string, args ...any) { l.logger.Warn(line(f, args)) }
-func (l badgerLogger) Infof(f string, args ...any)    { l.logger.Debug(line(f, args)) }
+func (l badgerLogger) Errorf(f string, args ...any)   { l.log(slog.LevelError, f, args) }
+func (l badgerLogger) Warningf(f string, args ...any) { l.log(slog.LevelWarn, f, args) }
+func (l badgerLogger) Infof(f string, args ...any)    { l.log(slog.LevelDebug, f, args) }
 func (l badgerLogger) Debugf(string, ...any)          {}
 
-func line(f string, args []any) string {
-	return "badger: " + strings.TrimSpace(fmt.Sprintf(f, args...))
+func (l badgerLogger) log(level slog.Level, f string, args []any) {
+	if ctx := context.Background(); l.logger.Enabled(ctx, level) {
+		l.logger.Log(ctx, level, "badger", "message", strings.TrimSpace(fmt.Sprintf(f, args...)))
+	}
 }

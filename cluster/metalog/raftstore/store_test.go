@@ -120,7 +120,7 @@ func (s *reopening) wantLog(want ...[]*raft.Log) {
 			continue
 		}
 		var l raft.Log
-		if err := s.GetLog(outside, &l); err != raft.ErrLogNotFound {
+		if err := s.GetLog(outside, &l); err != raft.ErrLogNotFound { //nolint:errorlint // raft compares like this
 			s.t.Fatalf("entry %d: got error %v, want exactly ErrLogNotFound", outside, err)
 		}
 	}
