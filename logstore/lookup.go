@@ -40,7 +40,8 @@ func (l *Log) OffsetForTimestamp(tsMs int64) (TimestampOffset, bool, error) {
 }
 
 // OffsetOfMaxTimestamp finds the first record that has the largest timestamp of the
-// log (KIP-734); false if no record has a timestamp.
+// log (KIP-734); false if there is no record. Where none has a timestamp, the largest is
+// -1, as in Kafka.
 func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 	if err := l.usable(); err != nil {
 		return TimestampOffset{}, false, err
@@ -55,9 +56,6 @@ func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 		if t.TimestampMs > largest {
 			in, largest = i, t.TimestampMs
 		}
-	}
-	if largest < 0 {
-		return TimestampOffset{}, false, nil
 	}
 	t, found, err := b.segs[in].OffsetForTimestamp(largest, b.start)
 	if err != nil {

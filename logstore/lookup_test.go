@@ -1,0 +1,35 @@
+package logstore
+
+import (
+	"testing"
+
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/batch"
+)
+
+// Kafka takes -1 for a timestamp like any other when it looks for the largest, but an
+// empty log has none.
+func TestLargestTimestampOfRecordsWithoutOne(t *testing.T) {
+	d, _ := mustOpen(t, testOptions(vfs.NewMem()), epochTime, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	if _, any, err := l.OffsetOfMaxTimestamp(); any || err != nil {
+		t.Errorf("of an empty log: %v, %v", any, err)
+	}
+	for range 2 {
+		records := batch.New(batch.BuilderOptions{}, batch.NewRecord{TimestampMs: -1, Value: []byte("a")}, batch.NewRecord{TimestampMs: -1})
+		if _, err := l.AppendAsLeader(AppendParams{Now: epochTime, Records: records, LeaderEpoch: 3, RequestVersion: 12}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := TimestampOffset{TimestampMs: -1, Offset: 0, LeaderEpoch: 3}
+	if got, any, err := l.OffsetOfMaxTimestamp(); got != want || !any || err != nil {
+		t.Errorf("largest %+v (%v, %v), want %+v", got, any, err, want)
+	}
+	mustAppend(t, l, epochTime, 3, "with a timestamp")
+	if got, _, _ := l.OffsetOfMaxTimestamp(); got.Offset != 4 {
+		t.Errorf("largest %+v, want that of offset 4", got)
+	}
+	if err := d.Close(epochTime, 0); err != nil {
+		t.Fatal(err)
+	}
+}
