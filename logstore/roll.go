@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
@@ -86,7 +87,9 @@ func (l *Log) roll(now time.Time, base int64) error {
 		return l.ioError("roll", err)
 	}
 	if err := old.Seal(); err != nil && !isNoSpace(err) {
-		return l.ioError("roll", err)
+		// An empty segment that is not the last one would look like the loss of what
+		// belongs there.
+		return l.ioError("roll", cmp.Or(seg.Delete(), err))
 	}
 	l.mu.Lock()
 	segs := l.segs

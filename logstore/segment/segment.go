@@ -52,27 +52,29 @@ type Segment struct {
 
 // Create makes the files of a new segment. The error wraps fs.ErrExist if there is a
 // log file of that name; index files are emptied. The caller syncs the directory before
-// it relies on them.
+// it relies on them. A segment that cannot be made whole leaves no log file.
 func Create(dir string, base int64, now time.Time, o *Options) (*Segment, error) {
-	for _, f := range []struct {
-		suffix string
-		flag   int
-	}{
-		{LogSuffix, os.O_EXCL},
-		{IndexSuffix, os.O_TRUNC},
-		{TimeIndexSuffix, os.O_TRUNC},
-	} {
-		if err := createFile(o.FS, filepath.Join(dir, FileName(base, f.suffix)), f.flag); err != nil {
-			return nil, fmt.Errorf("create segment %d: %w", base, err)
-		}
+	log := filepath.Join(dir, FileName(base, LogSuffix))
+	if err := createFile(o.FS, log, os.O_EXCL); err != nil {
+		return nil, fmt.Errorf("create segment %d: %w", base, err)
 	}
-	if err := removeIfExists(o.FS, filepath.Join(dir, FileName(base, TxnIndexSuffix))); err != nil {
+	if err := createIndexFiles(o.FS, dir, base); err != nil {
+		_ = removeIfExists(o.FS, log) // what went wrong first is what counts
 		return nil, fmt.Errorf("create segment %d: %w", base, err)
 	}
 	s := OpenSized(dir, base, 0, now, now, o)
 	s.txns.loaded = true
 	s.content.loaded, s.content.known = true, true
 	return s, nil
+}
+
+func createIndexFiles(fsys vfs.FS, dir string, base int64) error {
+	for _, suffix := range []string{IndexSuffix, TimeIndexSuffix} {
+		if err := createFile(fsys, filepath.Join(dir, FileName(base, suffix)), os.O_TRUNC); err != nil {
+			return err
+		}
+	}
+	return removeIfExists(fsys, filepath.Join(dir, FileName(base, TxnIndexSuffix)))
 }
 
 func createFile(fsys vfs.FS, name string, flag int) error {
