@@ -155,6 +155,7 @@ func TestBesideEachOther(t *testing.T) {
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }
 	hw := func(l *Log) (offset.HighWatermark, bool) { return offset.HighWatermark(l.Flushed()), true }
 	k := NewKeeper(d, KeeperOptions{Wake: committer.Wake, HighWatermark: hw, RecoveryPointBytes: 1000, RetentionInterval: time.Second})
+	k.Tick(now()) // whatever the scheduler does, intervals begin here
 	var done atomic.Bool
 	var g sync.WaitGroup
 	loop := func(fn func()) {

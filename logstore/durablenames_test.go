@@ -10,6 +10,7 @@ import (
 
 	"github.com/klamm-mq/klamm/logstore/producerstate"
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/batch"
 )
 
 // TestDirectoryMadeByAKilledProcess: the name of a directory is not durable because the
@@ -70,5 +71,57 @@ func TestSnapshotAboveTheEndStaysGone(t *testing.T) {
 	crash.PowerCutLosingAll()
 	if _, err := crash.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is back: %v", name, err)
+	}
+}
+
+// TestSnapshotOfATruncatedPastStaysGone: a truncation meets a recovery point on its way to
+// the disk. The snapshot that goes with it describes records that are gone; when others
+// have taken their offsets, nothing may bring it back.
+func TestSnapshotOfATruncatedPastStaysGone(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	o := testOptions(crash.Process())
+	d, _ := mustOpen(t, o, now, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	for sequence := range int32(4) {
+		records := producedBy(&batch.Producer{ID: 5, BaseSequence: sequence}, now, "lost")
+		if _, err := l.AppendAsLeader(AppendParams{Now: now, Records: records, LeaderEpoch: 1, RequestVersion: 9}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Flush()
+	met := false
+	crash.OnSync(func(p vfs.SyncPoint) error {
+		if met || p.Op != "syncall" || p.Done {
+			return nil
+		}
+		met = true
+		if err := l.TruncateTo(1); err != nil {
+			t.Error(err)
+		}
+		for range 3 {
+			mustAppend(t, l, now, 2, "another's")
+		}
+		d.Flush()
+		return nil
+	})
+	if err := d.captureRecoveryPoints(now, d.Logs()); err != nil || !met {
+		t.Fatalf("captured without a sync: %v", err)
+	}
+	if err := d.checkpointPromises(); err != nil {
+		t.Fatal(err)
+	}
+	crash.PowerCutLosingAll()
+	crash.OnSync(nil)
+
+	o.FS = crash.Process()
+	d, report := mustOpen(t, o, now, DefaultConfig())
+	defer d.Abandon()
+	if len(report.Opened) != 1 || report.Opened[0].LogEnd() != 4 {
+		t.Fatalf("after the power cut: %+v", report)
+	}
+	producers, err := report.Opened[0].Producers(now)
+	if err != nil || len(producers) != 1 || producers[0].LastSequence != 0 {
+		t.Errorf("producers %+v, %v; want one that has sent sequence 0", producers, err)
 	}
 }

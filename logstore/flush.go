@@ -3,7 +3,6 @@ package logstore
 import (
 	"cmp"
 	"errors"
-	"os"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
 	"github.com/klamm-mq/klamm/logstore/segment"
@@ -26,6 +25,7 @@ type FlushRound struct {
 	parts []flushPart
 	files []vfs.File
 	metas []vfs.File // of files, partition.metadata of new logs, to be closed
+	news  []*Log     // whose metas are among them
 	dirs  []*Log     // whose directories have new files
 	root  bool       // new partition directories
 	err   error
@@ -125,12 +125,14 @@ func (r *FlushRound) add(l *Log) {
 
 // addMetadata takes in the file that says which topic a new log belongs to.
 func (r *FlushRound) addMetadata(l *Log) {
-	f, err := l.openPartitionMetadata(os.O_RDWR)
-	if err != nil {
+	r.news = append(r.news, l)
+	f, err := l.openOwnMetadata()
+	switch {
+	case err == nil:
+		r.files, r.metas = append(r.files, f), append(r.metas, f)
+	case !errors.Is(err, ErrClosed): // deleted meanwhile
 		r.err = cmp.Or(r.err, err)
-		return
 	}
-	r.files, r.metas = append(r.files, f), append(r.metas, f)
 }
 
 // newPart reuses the memory of an earlier round.
@@ -166,10 +168,15 @@ func (r *FlushRound) Sync() error {
 }
 
 // Finish ends the round with the result of Sync. Without an error it returns the logs
-// whose flushed end moved. With one the directory is offline, and nothing moved.
+// whose flushed end moved. With one nothing moved, and the directory is offline; unless
+// descriptors were lacking, then the round is to come again.
 func (r *FlushRound) Finish(err error) []FlushedLog {
 	d := r.d
-	if err != nil {
+	switch {
+	case err == nil:
+	case isOutOfFiles(err):
+		r.putBack()
+	default:
 		d.fail(err)
 	}
 	var flushed []FlushedLog
@@ -196,6 +203,41 @@ func (r *FlushRound) Finish(err error) []FlushedLog {
 	d.spareRound = r
 	d.mu.Unlock()
 	return flushed
+}
+
+// putBack makes everything wait for a later round, which the keeper will ask for.
+func (r *FlushRound) putBack() {
+	r.d.o.Logger.Warn("flush is put off: no descriptor is left", "dir", r.d.o.Path, "logs", len(r.parts))
+	for _, l := range r.dirs {
+		l.mu.Lock()
+		l.dirUnsynced = true
+		l.mu.Unlock()
+	}
+	for _, l := range r.news {
+		l.mu.Lock()
+		l.metaUnsynced = true
+		l.mu.Unlock()
+	}
+	if r.root {
+		r.d.noteRootUnsynced()
+	}
+	for i := range r.parts {
+		r.d.wantFlush(r.parts[i].log)
+	}
+}
+
+// noteRootUnsynced lets the next round sync the directory itself.
+func (d *Dir) noteRootUnsynced() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rootUnsynced = true
+}
+
+// hasWantedFlushes tells that a round has something to do.
+func (d *Dir) hasWantedFlushes() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.wanted) > 0
 }
 
 // noteFlushed raises the flushed end to what the round noted, unless a truncation
@@ -230,7 +272,8 @@ func (r *FlushRound) reset() {
 	}
 	clear(r.files)
 	clear(r.metas)
+	clear(r.news)
 	clear(r.dirs)
-	r.parts, r.files, r.metas, r.dirs = r.parts[:0], r.files[:0], r.metas[:0], r.dirs[:0]
+	r.parts, r.files, r.metas, r.news, r.dirs = r.parts[:0], r.files[:0], r.metas[:0], r.news[:0], r.dirs[:0]
 	r.root, r.err = false, nil
 }

@@ -123,7 +123,7 @@ func (k *Keeper) Tick(now time.Time) (next time.Time) {
 // promises asks for flushes that have become due, moves recovery points, and persists
 // what rounds have reported.
 func (k *Keeper) promises(now time.Time) {
-	if k.d.wantDueFlushes(now) {
+	if k.d.wantDueFlushes(now) || k.d.hasWantedFlushes() { // those that a round has put back
 		k.o.Wake()
 	}
 	k.d.advanceRecoveryPoints(now, k.o.RecoveryPointInterval, k.o.RecoveryPointBytes, k.o.Wake)

@@ -36,9 +36,7 @@ func (d *Dir) CreateLog(now time.Time, id ID, c Config) (*Log, error) {
 	l.epochs = epoch.New(d.o.FS, l.path)
 	l.loaded, l.tailKnown, l.dirUnsynced, l.metaUnsynced = true, true, true, true
 	l.noteTransactions()
-	d.mu.Lock()
-	d.rootUnsynced = true
-	d.mu.Unlock()
+	d.noteRootUnsynced()
 	if !d.register(l) {
 		return nil, fmt.Errorf("create log %s: %w", id, fs.ErrExist)
 	}
@@ -104,6 +102,15 @@ func (l *Log) openPartitionMetadata(flag int) (vfs.File, error) {
 	return l.dir.o.FS.OpenFile(l.file(checkpoint.PartitionMetadataFile), flag, 0o644)
 }
 
+// openOwnMetadata opens partition.metadata of a log in use, for a sync.
+func (l *Log) openOwnMetadata() (f vfs.File, err error) {
+	err = l.withNames(func() error {
+		f, err = l.openPartitionMetadata(os.O_RDWR)
+		return err
+	})
+	return f, err
+}
+
 // forgetStale removes marks that an earlier log of this name may have left.
 func (d *Dir) forgetStale(id ID) error {
 	d.marks.lock()
@@ -134,14 +141,16 @@ func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
 	for _, l := range logs {
 		l.close()
 	}
-	// Without room the entries stay for now. They are of topics that nobody knows any
-	// more, and leave with the next write.
-	if err := d.forget(logs...); err != nil && !isNoSpace(err) {
+	// Without room, or a descriptor, the entries stay for now. They are of topics that
+	// nobody knows any more, and leave with the next write.
+	if err := d.forget(logs...); err != nil && !isNoSpace(err) && !isBusy(err) {
 		return err
 	}
 	for _, l := range logs {
 		l.abandon()
+		l.names.Lock()
 		to, err := d.rename(l.path, l.id.Topic, l.id.Partition, suffix)
+		l.names.Unlock()
 		if err != nil {
 			return l.ioError("retire", err)
 		}
@@ -152,11 +161,15 @@ func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
 		}
 		d.mu.Unlock()
 	}
-	if err := d.o.FS.SyncDir(d.o.Path); err != nil {
+	err := d.o.FS.SyncDir(d.o.Path)
+	switch {
+	case err == nil:
+	case isOutOfFiles(err):
+		d.noteRootUnsynced()
+	default:
 		d.fail(err)
-		return d.Err()
 	}
-	return nil
+	return d.Err()
 }
 
 // SetAsideFailed does the same for partitions that OpenLogs has reported as failed, so

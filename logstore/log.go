@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -46,6 +47,11 @@ type Log struct {
 	epochs *epoch.Cache // changed under writer, read at any time
 	// unstable tells LastStable whether transactions matter.
 	unstable atomic.Int32
+
+	// names is held, shared, by whoever makes, opens or removes files by their names
+	// without holding writer; alone, while the directory is renamed or the log truncated.
+	// It is taken before writer, and never held while a disk syncs.
+	names sync.RWMutex
 
 	// writer serialises changes. It is held while files are written, never while one
 	// is synced.
@@ -169,6 +175,26 @@ func (l *Log) isClosed() bool {
 	return l.closed
 }
 
+// withNames runs fn while the names of the log's files are its own: after a deletion they
+// may be those of the next topic of the same name. ErrClosed if that has come.
+func (l *Log) withNames(fn func() error) error {
+	l.names.RLock()
+	defer l.names.RUnlock()
+	if l.isClosed() {
+		return ErrClosed
+	}
+	return fn()
+}
+
+// unlessGone is err, or ErrClosed if what is missing was renamed with a log that has been
+// deleted: that is no failure of the disk.
+func (l *Log) unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) && l.isClosed() {
+		return ErrClosed
+	}
+	return err
+}
+
 // segments is the current row. The slice is not changed by anybody.
 func (l *Log) segments() []*segment.Segment {
 	l.mu.RLock()
@@ -272,8 +298,12 @@ func (l *Log) answered(doing string, err error) error {
 
 // isBusy: the process or the machine has run out of descriptors or memory. Nothing was
 // done, and it can be tried again.
-func isBusy(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+func isBusy(err error) bool { return isOutOfFiles(err) || errors.Is(err, syscall.ENOMEM) }
+
+// isOutOfFiles: no descriptor is left. Unlike any other error of a sync it says nothing
+// about the disk: something could not be opened in order to be synced.
+func isOutOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // fail takes the log out of use for the rest of the process's life.

@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"slices"
 	"time"
@@ -155,42 +156,47 @@ func (d *Dir) captureRecoveryPoints(now time.Time, logs []*Log) error {
 func (d *Dir) captureSome(now time.Time, logs []*Log) (first error) {
 	var captures []*capture
 	var files []vfs.File
+	note := func(c *capture, err error) {
+		if err != nil && !errors.Is(err, ErrClosed) { // a log that was deleted needs no recovery
+			first = cmp.Or(first, c.log.ioError("move recovery point of", err))
+		}
+	}
 	for _, l := range logs {
 		c := &capture{log: l}
-		err := c.begin(now)
-		if err != nil {
-			err = l.ioError("move recovery point of", c.finish(err))
-			first = cmp.Or(first, err)
+		if err := l.withNames(func() error { return c.begin(now) }); err != nil {
+			note(c, c.finish(err))
 			continue
 		}
 		captures, files = append(captures, c), append(files, c.files...)
 	}
 	err := d.syncer.SyncAll(files)
-	for _, c := range captures {
-		err = cmp.Or(err, c.finish(err))
+	if err != nil {
+		d.fail(err)
 	}
 	for _, c := range captures {
+		err := c.finish(err)
 		if err == nil && c.names {
 			err = c.log.syncPartitionDir()
 		}
+		if err == nil {
+			c.confirm()
+		}
+		note(c, err)
 	}
-	if err != nil {
-		d.fail(err)
-		return d.Err()
-	}
-	for _, c := range captures {
-		first = cmp.Or(first, c.confirm())
-	}
-	return first
+	return cmp.Or(d.Err(), first)
 }
 
 // syncPartitionDir syncs the log's directory, unless that was renamed on its way to
 // deletion.
 func (l *Log) syncPartitionDir() error {
-	if err := l.dir.o.FS.SyncDir(l.path); err != nil && !l.isClosed() {
-		return err
+	err := l.dir.o.FS.SyncDir(l.path)
+	switch {
+	case err == nil || l.isClosed():
+		return nil
+	case !isOutOfFiles(err):
+		l.dir.fail(err)
 	}
-	return nil
+	return err
 }
 
 // capture is a recovery point on its way to the disk.
@@ -208,7 +214,8 @@ type capture struct {
 	names     bool       // the directory has a new name in it
 }
 
-// begin notes the end and writes, without sync, what goes with it.
+// begin notes the end and writes, without sync, what goes with it. Callers hold names, so
+// that no truncation comes between: the snapshot would describe records that are gone.
 func (c *capture) begin(now time.Time) error {
 	segs, hasSnapshot, err := c.note(now)
 	if err != nil {
@@ -267,8 +274,14 @@ func (c *capture) writeSnapshot() error {
 		return err
 	}
 	c.files, c.owned, c.names = append(c.files, f), append(c.owned, f), true
-	_, err = f.WriteAt(c.snapshot.Data, 0)
-	return err
+	if _, err = f.WriteAt(c.snapshot.Data, 0); err != nil {
+		_ = c.log.dir.o.FS.Remove(name) // what is left fails its CRC
+		return err
+	}
+	c.log.writer.Lock()
+	defer c.log.writer.Unlock()
+	c.log.producers.SnapshotWritten(c.snapshot.Offset)
+	return nil
 }
 
 // syncRollSnapshot takes in the snapshot that a roll has written without sync, if it is
@@ -285,7 +298,7 @@ func (c *capture) syncRollSnapshot() error {
 	return nil
 }
 
-// finish reports the sync and closes the files.
+// finish reports the sync, closes the files and puts the epochs in place.
 func (c *capture) finish(err error) error {
 	for _, x := range c.indexes {
 		x.Finish(err)
@@ -296,37 +309,27 @@ func (c *capture) finish(err error) error {
 	if c.epochs == nil {
 		return err
 	}
+	l := c.log
+	l.names.RLock()
+	defer l.names.RUnlock()
+	if l.isClosed() {
+		err = cmp.Or(err, ErrClosed)
+	}
 	return c.epochs.Finish(err)
 }
 
 // confirm makes the captured end wait for its flush, unless a truncation came between:
-// then the snapshot describes records that are gone.
-func (c *capture) confirm() error {
+// then that has removed the snapshot.
+func (c *capture) confirm() {
 	l := c.log
-	l.writer.Lock()
-	defer l.writer.Unlock()
-	if l.isClosed() {
-		return nil
-	}
 	if c.epochs != nil {
 		c.epochs.Settle()
 	}
-	if c.snapshot.Data != nil {
-		l.producers.SnapshotWritten(c.snapshot.Offset)
-	}
 	l.mu.Lock()
-	same := l.marks.truncations == c.truncations
-	if same {
+	defer l.mu.Unlock()
+	if !l.closed && l.marks.truncations == c.truncations {
 		l.recovery.pending = c.end
 	}
-	l.mu.Unlock()
-	if same || c.snapshot.Data == nil {
-		return nil
-	}
-	if err := l.producers.DeleteSnapshot(c.snapshot.Offset); err != nil {
-		return l.ioError("move recovery point of", err)
-	}
-	return nil
 }
 
 // settleRecoveryPoint moves the recovery point if the captured end is flushed by now.

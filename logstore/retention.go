@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -148,13 +149,15 @@ func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error)
 	oneByOne := err != nil
 	deleted := make([]DeletedSegment, 0, len(victims))
 	for _, v := range victims {
-		if err := l.deleteSegment(v.seg); err != nil {
-			return deleted, l.ioError("retain", err)
+		err := l.deleteSegment(v.seg)
+		if err == nil && oneByOne {
+			err = l.unlessGone(d.o.FS.SyncDir(l.path))
 		}
-		if oneByOne {
-			if err := d.o.FS.SyncDir(l.path); err != nil {
-				return deleted, l.ioError("retain", err)
-			}
+		if errors.Is(err, ErrClosed) {
+			return deleted, nil // the log was deleted, with what is left of the victims
+		}
+		if err != nil {
+			return deleted, l.ioError("retain", err)
 		}
 		base := v.seg.BaseOffset()
 		d.o.Logger.Info("segment deleted", "log", l.path, "base", base, "bytes", v.size, "reason", v.reason)
@@ -165,10 +168,12 @@ func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error)
 
 // deleteSegment removes a segment's files and the producer snapshot at its base offset.
 func (l *Log) deleteSegment(s *segment.Segment) error {
-	if err := s.Delete(); err != nil {
-		return err
-	}
-	l.writer.Lock()
-	defer l.writer.Unlock()
-	return l.producers.DeleteSnapshot(s.BaseOffset())
+	return l.withNames(func() error {
+		if err := s.Delete(); err != nil {
+			return err
+		}
+		l.writer.Lock()
+		defer l.writer.Unlock()
+		return l.producers.DeleteSnapshot(s.BaseOffset())
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/segment"
@@ -130,10 +129,12 @@ func (l *Log) TruncateTo(o int64) error {
 		return l.TruncateFullyAndStartAt(o)
 	}
 	now := l.dir.clock()
+	l.names.Lock()
 	l.writer.Lock()
 	removed, err := l.truncateTo(now, o)
 	active := l.active()
 	l.writer.Unlock()
+	l.names.Unlock()
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func syncSegment(s *segment.Segment) error {
 
 // syncDir makes the removal of files durable.
 func (l *Log) syncDir() error {
-	if err := l.dir.o.FS.SyncDir(l.path); err != nil {
+	if err := l.unlessGone(l.dir.o.FS.SyncDir(l.path)); err != nil {
 		return l.ioError("truncate", err)
 	}
 	return nil
@@ -260,9 +261,11 @@ func (l *Log) TruncateFullyAndStartAt(o int64) error {
 		return fmt.Errorf("start %s at %d: %w", l.id, o, err)
 	}
 	now := l.dir.clock()
+	l.names.Lock() // a segment that retention is about to remove may get its name again
 	l.writer.Lock()
 	err := l.startAt(now, o)
 	l.writer.Unlock()
+	l.names.Unlock()
 	if err != nil {
 		return err
 	}
@@ -280,7 +283,7 @@ func (l *Log) TruncateFullyAndStartAt(o int64) error {
 
 // syncAsNew makes an empty log durable: the log may never have seen a round.
 func (l *Log) syncAsNew() error {
-	f, err := l.openPartitionMetadata(os.O_RDWR)
+	f, err := l.openOwnMetadata()
 	if err != nil {
 		return err
 	}
@@ -288,7 +291,7 @@ func (l *Log) syncAsNew() error {
 		return err
 	}
 	if err := l.dir.o.FS.SyncDir(l.path); err != nil {
-		return err
+		return l.unlessGone(err)
 	}
 	return l.dir.o.FS.SyncDir(l.dir.o.Path)
 }

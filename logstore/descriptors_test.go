@@ -1,0 +1,84 @@
+package logstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
+	"github.com/klamm-mq/klamm/protocol/batch"
+)
+
+// TestNoDescriptorLeft: whatever cannot be opened, or opened to be synced, because clients
+// hold all descriptors, the disk has not failed. What was put off is done when the keeper
+// comes round, and only then counts as flushed.
+func TestNoDescriptorLeft(t *testing.T) {
+	for _, op := range []string{"open", "syncdir"} {
+		for n := 1; ; n++ {
+			reached := false
+			t.Run(fmt.Sprintf("%s %d", op, n), func(t *testing.T) {
+				reached = withoutDescriptors(t, fmt.Sprintf("%s nth=%d err=EMFILE", op, n))
+			})
+			if !reached || t.Failed() {
+				break
+			}
+		}
+	}
+}
+
+func withoutDescriptors(t *testing.T, rule string) (reached bool) {
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	faulty := errfs.Wrap(crash.Process())
+	c := DefaultConfig()
+	c.SegmentBytes = 300
+	d, _ := mustOpen(t, testOptions(faulty), epochTime, c)
+	k := NewKeeper(d, KeeperOptions{Wake: func() { d.Flush() }})
+	k.Tick(epochTime)
+	gone := mustCreate(t, d, testID("gone", 0), c)
+	l := mustCreate(t, d, testID("t", 0), c)
+	var appended int64
+	add := func() {
+		records := producedBy(&batch.Producer{ID: 5, BaseSequence: int32(appended)}, epochTime, "some value")
+		_, err := l.AppendAsLeader(AppendParams{Now: epochTime, Records: records, LeaderEpoch: 1, RequestVersion: 9})
+		if err == nil {
+			appended++
+		} else if !isBusy(err) {
+			t.Fatalf("append: %v", err)
+		}
+	}
+	faulty.Add(rule)
+	for range 4 {
+		add()
+		d.Flush()
+	}
+	_ = d.DeleteLogs(epochTime, gone)
+	_ = d.captureRecoveryPoints(epochTime, d.Logs())
+	_ = l.Roll(epochTime)
+	add()
+	reached = faulty.Fired() > 0
+	faulty.Clear()
+	if err := d.Err(); err != nil {
+		t.Fatalf("the directory is offline: %v", err)
+	}
+	k.Tick(epochTime.Add(2e9))
+	d.Flush()
+	k.Tick(epochTime.Add(4e9))
+	if flushed := int64(l.Flushed()); flushed != appended {
+		t.Errorf("flushed up to %d, want %d", flushed, appended)
+	}
+	again := mustCreate(t, d, ID{Topic: "gone", TopicID: topicID("gone again")}, c)
+	mustAppend(t, again, epochTime, 1, "a")
+	d.Flush()
+	crash.PowerCutLosingAll()
+
+	d, report := mustOpen(t, testOptions(crash.Process()), epochTime, c)
+	defer d.Abandon()
+	if len(report.Failed) > 0 || len(report.Opened) != 2 || int64(report.Opened[1].LogEnd()) != appended || report.Opened[0].LogEnd() != 1 {
+		t.Errorf("after the power cut %+v, want log ends 1 and %d", report, appended)
+		for _, l := range report.Opened {
+			t.Logf("%s ends at %d", l.ID(), l.LogEnd())
+		}
+	}
+	return reached
+}
