@@ -36,7 +36,7 @@ type DirOptions struct {
 	Pool *segment.FilePool
 
 	// ReserveBytes is the room that appends leave on the file system; 0 = 1 % of it,
-	// at least 64 MiB, at most 1 GiB and at most a tenth.
+	// at least 64 MiB and at most 1 GiB; a tenth, at least 32 MiB, of a small one.
 	ReserveBytes uint64
 	// ProducerIDExpiration is producer.id.expiration.ms; 0 = one day.
 	ProducerIDExpiration time.Duration

@@ -17,24 +17,31 @@ type space struct {
 	reserve uint64
 	extra   uint64
 	full    atomic.Bool
-	// unseen counts bytes appended since the room was last looked at; every
-	// checkEveryBytes an append looks for itself, between two ticks of the keeper.
-	unseen atomic.Int64
+	// unseen counts bytes appended since the room was last looked at; every checkEvery
+	// bytes an append looks for itself, between two ticks of the keeper.
+	unseen     atomic.Int64
+	checkEvery int64
 }
 
+// The default reserve is a hundredth of the file system within two bounds, and a tenth of
+// one so small that the lower bound would be more. What is left of it when a check comes
+// late must still be above the room that the metadata log asks for (18 MiB,
+// metalog.DefaultReserve): records must not take metadata's last room, without which a
+// broker cannot start.
 const (
-	minReserveBytes = 64 << 20
-	maxReserveBytes = 1 << 30
-	checkEveryBytes = 16 << 20
+	minReserveBytes   = 64 << 20
+	maxReserveBytes   = 1 << 30
+	smallReserveBytes = 32 << 20 // of a small file system
+	maxCheckEvery     = 16 << 20
+	minCheckEvery     = 1 << 20
 )
 
-// newSpace sets the reserve: what the configuration says, else a hundredth of the file
-// system within bounds, but never more than a tenth of a small one.
+// newSpace sets the reserve: what the options say, else the default.
 func newSpace(reserve uint64, s vfs.Space) *space {
 	if reserve == 0 {
-		reserve = min(max(s.TotalBytes/100, minReserveBytes), maxReserveBytes, s.TotalBytes/10)
+		reserve = min(max(s.TotalBytes/100, minReserveBytes), maxReserveBytes, max(s.TotalBytes/10, smallReserveBytes))
 	}
-	return &space{reserve: reserve, extra: reserve / 4}
+	return &space{reserve: reserve, extra: reserve / 4, checkEvery: max(minCheckEvery, min(maxCheckEvery, int64(reserve/4)))}
 }
 
 // observe updates the state from what the file system has now, and reports a change.
@@ -70,7 +77,7 @@ func (d *Dir) checkSpace() {
 // noteAppended looks at the room after many bytes, so that a fast producer does not
 // eat the reserve between two ticks.
 func (d *Dir) noteAppended(n int) {
-	if d.space.unseen.Add(int64(n)) >= checkEveryBytes {
+	if d.space.unseen.Add(int64(n)) >= d.space.checkEvery {
 		d.checkSpace()
 	}
 }
