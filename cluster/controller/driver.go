@@ -354,7 +354,9 @@ func (d *driver) finish(ctx context.Context, o outcome) {
 // was decided on top of it is void.
 func (d *driver) failed(ctx context.Context, o outcome) {
 	d.c.metrics.failed.Inc()
-	d.c.opts.Logger.Warn("metadata proposal failed", "term", d.term, "error", o.err)
+	if !errors.Is(o.err, metalog.ErrFull) { // the metadata log says once that its disk is full
+		d.c.opts.Logger.Warn("metadata proposal failed", "term", d.term, "error", o.err)
+	}
 	if head := d.pending[0]; head.request != nil && !errors.Is(o.err, kafkaerr.NotController) && errors.Is(o.err, kafkaerr.KafkaStorageError) {
 		// Nothing was written, and to send it again at once would not help.
 		head.answer(answer{response: ErrorResponse(head.request.call.Request, o.err), at: d.state.committed})

@@ -99,6 +99,9 @@ func (l *Log) start(term Term, records []metadata.Record) (*Proposal, error) {
 // in the works when it is called: its caller has just become leader, or has seen a proposal
 // fail. An error wraps kafkaerr.NotController.
 //
+// Where every outcome of the term is known already nothing is written: so a proposal that
+// was refused for lack of room does not cost the node the last of it.
+//
 // The first Barrier of a new cluster also proposes Options.Bootstrap.
 func (l *Log) Barrier(ctx context.Context, term Term) (*metadata.Image, error) {
 	if err := l.barrier(ctx, term); err != nil {
@@ -115,6 +118,9 @@ func (l *Log) Barrier(ctx context.Context, term Term) (*metadata.Image, error) {
 }
 
 func (l *Log) barrier(ctx context.Context, term Term) error {
+	if l.failure() == nil && l.proposals.intact(term) {
+		return nil
+	}
 	b, err := metadata.EncodeEntry(metadata.Entry{Term: term, Barrier: true}, 0)
 	if err != nil {
 		return err

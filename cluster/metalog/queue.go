@@ -93,6 +93,14 @@ func (q *proposals) add(term Term, encode func(number uint64) ([]byte, error)) (
 	return q.push(&Proposal{bytes: b, term: term}), nil
 }
 
+// intact reports that a barrier has passed in term, that no proposal has failed since, and
+// that none is in flight: another barrier would say nothing new.
+func (q *proposals) intact(term Term) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.closed && term != 0 && q.term == term && q.brokenEpoch != q.epoch && q.barriers == 0 && q.bytes == 0
+}
+
 // addBarrier puts a barrier in the queue. Nothing is added behind it before it has passed.
 func (q *proposals) addBarrier(term Term, b []byte) (*Proposal, error) {
 	q.mu.Lock()

@@ -108,11 +108,20 @@ func TestDiskFillsUp(t *testing.T) {
 			t.Errorf("topics %s", got)
 		}
 
-		// No room for a vote: the end, with the reason.
+		// No room for a vote: a proposal is refused, and since all outcomes are known nothing
+		// has to be written after it.
 		m.free.Store(99)
 		if err := create(l, term, "g"); !errors.Is(err, ErrFull) {
 			t.Errorf("below the floor: %v", err)
 		}
+		if _, err := l.Barrier(context.Background(), term); err != nil {
+			t.Errorf("barrier below the floor that has nothing to find out: %v", err)
+		}
+
+		// Something has to be written all the same: the end, with the reason.
+		m.free.Store(2500)
+		loseSight(t, l, term)
+		m.free.Store(99)
 		if _, err := l.Barrier(context.Background(), term); !errors.Is(err, kafkaerr.NotController) {
 			t.Errorf("barrier below the floor: %v", err)
 		}
@@ -128,6 +137,23 @@ func TestDiskFillsUp(t *testing.T) {
 		l, _ = lead(t, o)
 		mustClose(t, l)
 	})
+}
+
+// loseSight makes a proposal whose outcome nobody waits for, so that a barrier has to find
+// out.
+func loseSight(t *testing.T, l *Log, term Term) {
+	t.Helper()
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	for unseen := false; !unseen; {
+		p, err := l.Start(context.Background(), term, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Wait(gone)
+		unseen = errors.Is(err, kafkaerr.NotController) // else it was decided before anybody looked
+		<-p.Done()
+	}
 }
 
 // settled waits for what the log does beside, and tells whether the ballast is there.
@@ -151,6 +177,7 @@ func TestFreeSpaceIsUnknown(t *testing.T) {
 			return m.space()
 		}
 		l, term := lead(t, o)
+		loseSight(t, l, term)
 		fails.Store(true)
 		if err := create(l, term, "a"); !errors.Is(err, unknown) {
 			t.Errorf("proposal: %v", err)

@@ -24,6 +24,9 @@ const (
 	catchUpPause = 10 * time.Millisecond
 	// shutdownPause separates heartbeats that ask whether the broker may stop.
 	shutdownPause = 50 * time.Millisecond
+	// complaintPause lies between two log lines about requests that fail one after the
+	// other: a full disk lasts, and each attempt says the same.
+	complaintPause = 30 * time.Second
 
 	registrationVersion = 4
 	heartbeatVersion    = 2
@@ -61,6 +64,7 @@ func (n *Node) communicate(ctx context.Context) time.Duration {
 	}
 	switch {
 	case err == nil:
+		n.complained = time.Time{}
 		return pause
 	case errors.Is(err, kafkaerr.NotController):
 		n.opts.Logger.Debug("no active controller", "error", err)
@@ -69,7 +73,10 @@ func (n *Node) communicate(ctx context.Context) time.Duration {
 		return 0
 	}
 	n.metrics.failures.Inc()
-	n.opts.Logger.Warn("request to the controller failed", "state", n.State().String(), "error", err)
+	if now := time.Now(); now.Sub(n.complained) >= complaintPause {
+		n.complained = now
+		n.opts.Logger.Warn("request to the controller failed, it is repeated", "state", n.State().String(), "error", err)
+	}
 	return n.opts.HeartbeatInterval
 }
 

@@ -26,6 +26,8 @@ type Node struct {
 	tasks   sync.WaitGroup // run and the producer-id fetcher
 	wake    chan struct{}  // room for one: the next heartbeat is due now
 
+	complained time.Time // of requests that fail in a row, when the log last said so; run's alone
+
 	mu      sync.Mutex
 	state   State
 	epoch   int64         // of the registration, -1 before the first
