@@ -189,7 +189,10 @@ func (c *cluster) leader(except ...*node) *node {
 	c.eventually("a leader", func() bool {
 		found = nil
 		for _, n := range c.nodes {
-			if n.log == nil || n.ready.Load() == 0 || slices.Contains(except, n) {
+			// A node that has just lost its leadership may not have heard so yet: its
+			// ready term is then older than Raft's.
+			if n.log == nil || n.ready.Load() == 0 || slices.Contains(except, n) ||
+				n.log.raft.State() != raft.Leader || n.log.raft.CurrentTerm() != n.ready.Load() {
 				continue
 			}
 			if found == nil || n.ready.Load() > found.ready.Load() {
