@@ -31,6 +31,7 @@ type fsm struct {
 type outcome struct {
 	pos  metadata.Position
 	next uint64 // number of the next entry of this term
+	open bool   // a transaction is open behind it
 	err  error
 }
 
@@ -71,7 +72,7 @@ func (f *fsm) applyBatch(pos metadata.Position, b []byte) (*metadata.Delta, []ou
 			f.logger.Warn("metadata entry does not count", "index", pos.Index, "reason", err)
 		}
 		batch.Merge(delta)
-		outcomes[i] = outcome{pos: pos, next: f.machine.next(pos.Term), err: err}
+		outcomes[i] = outcome{pos: pos, next: f.machine.next(pos.Term), open: f.machine.open != nil, err: err}
 	}
 	f.machine.image = batch.Next()
 	if id := batch.Next().ClusterID(); f.isForeign(id) {

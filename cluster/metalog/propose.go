@@ -99,8 +99,9 @@ func (l *Log) start(term Term, records []metadata.Record) (*Proposal, error) {
 // in the works when it is called: its caller has just become leader, or has seen a proposal
 // fail. An error wraps kafkaerr.NotController.
 //
-// Where every outcome of the term is known already nothing is written: so a proposal that
-// was refused for lack of room does not cost the node the last of it.
+// Where every outcome of the term is known already, and no transaction is open that the
+// barrier would end, nothing is written: so a proposal that was refused for lack of room
+// does not cost the node the last of it.
 //
 // The first Barrier of a new cluster also proposes Options.Bootstrap.
 func (l *Log) Barrier(ctx context.Context, term Term) (*metadata.Image, error) {

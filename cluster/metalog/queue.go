@@ -31,6 +31,7 @@ type proposals struct {
 	term     Term   // of the last barrier that passed; 0: none
 	next     uint64 // number of the next entry
 	barriers int    // in flight
+	open     bool   // a transaction is open behind the last entry that was decided
 	// epoch counts barriers that have passed, from 1. In brokenEpoch a proposal failed: if
 	// that is the current one, what follows would be dropped and is not sent. A failure
 	// that is noticed after a barrier spoils nothing.
@@ -94,11 +95,12 @@ func (q *proposals) add(term Term, encode func(number uint64) ([]byte, error)) (
 }
 
 // intact reports that a barrier has passed in term, that no proposal has failed since, and
-// that none is in flight: another barrier would say nothing new.
+// that none is in flight and no transaction open, which a barrier would end: another one
+// would say and do nothing new.
 func (q *proposals) intact(term Term) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return !q.closed && term != 0 && q.term == term && q.brokenEpoch != q.epoch && q.barriers == 0 && q.bytes == 0
+	return !q.closed && term != 0 && q.term == term && q.brokenEpoch != q.epoch && q.barriers == 0 && q.bytes == 0 && !q.open
 }
 
 // addBarrier puts a barrier in the queue. Nothing is added behind it before it has passed.
@@ -159,6 +161,7 @@ func (q *proposals) decided(batch []*Proposal) {
 	q.mu.Lock()
 	for _, p := range batch {
 		q.bytes -= len(p.bytes)
+		q.open = p.out.open
 		switch {
 		case p.out.err != nil:
 			q.metrics.failed.Inc()

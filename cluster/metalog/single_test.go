@@ -140,6 +140,33 @@ func TestLargeDecision(t *testing.T) {
 	})
 }
 
+// A proposal in the middle of a transaction is refused before it is sent. The barrier that
+// its author then asks for ends the transaction, although every outcome is known.
+func TestBarrierEndsATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, term := lead(t, alone(t, vfs.NewMem()))
+		defer mustClose(t, l)
+		ctx := context.Background()
+		if _, err := l.Propose(ctx, term, append([]metadata.Record{metadata.BeginTransactionRecord{}}, newTopic("a")...)); err != nil {
+			t.Fatal(err)
+		}
+		value := strings.Repeat("x", MaxEntryBytes)
+		large := metadata.ConfigRecord{Resource: metadata.Resource{Type: metadata.TopicResource, Name: "t"}, Key: "k", Value: &value}
+		if _, err := l.Propose(ctx, term, []metadata.Record{large}); !errors.Is(err, ErrTooLarge) {
+			t.Fatal(err)
+		}
+		if _, err := l.Barrier(ctx, term); err != nil {
+			t.Fatal(err)
+		}
+		if err := create(l, term, "b"); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(topics(l.Image()), " "); got != "b" {
+			t.Errorf("topics %s", got)
+		}
+	})
+}
+
 // Every acknowledged proposal survives a power cut at any sync point, several times over.
 func TestAcknowledgedProposalsSurvivePowerCuts(t *testing.T) {
 	for seed := range powerCutSeeds {
