@@ -29,6 +29,7 @@ type Broker struct {
 	env Env
 	log *slog.Logger
 
+	descriptors descriptors
 	directories []*logstore.Dir // of partitions
 	metadataDir *logstore.Dir   // one of directories, or one for the metadata log alone
 	dirsMissing bool
@@ -71,6 +72,7 @@ func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 	if err := Check(cfg); err != nil {
 		return nil, err
 	}
+	b.shareDescriptors()
 	if err := b.start(ctx); err != nil {
 		_ = b.shutdown(ctx) // what was opened; the error of the start is the one that counts
 		return nil, err

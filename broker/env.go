@@ -35,6 +35,8 @@ type Env struct {
 	Reserve metalog.Reserve
 	// Entropy gives ids that must be unique in the world.
 	Entropy io.Reader
+	// OpenFiles is how many descriptors the process may have, 0 for any number.
+	OpenFiles uint64
 	// Hostname is what a wildcard listener is registered under.
 	Hostname func() (string, error)
 
@@ -50,16 +52,17 @@ func DefaultEnv() Env {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var dialer net.Dialer
 	return Env{
-		Listen:   wire.Listen,
-		Dial:     dialer.DialContext,
-		FS:       vfs.OS(),
-		Stores:   metalog.BadgerStores,
-		Entropy:  crand.Reader,
-		Hostname: hostname,
-		Logger:   slog.New(slog.DiscardHandler),
-		Registry: registry,
-		Codecs:   batch.NewCodecs(batch.CodecsOptions{Registerer: registry}),
-		Buffers:  wire.NewBuffers(0),
+		Listen:    wire.Listen,
+		Dial:      dialer.DialContext,
+		FS:        vfs.OS(),
+		Stores:    metalog.BadgerStores,
+		Entropy:   crand.Reader,
+		OpenFiles: openFileLimit(),
+		Hostname:  hostname,
+		Logger:    slog.New(slog.DiscardHandler),
+		Registry:  registry,
+		Codecs:    batch.NewCodecs(batch.CodecsOptions{Registerer: registry}),
+		Buffers:   wire.NewBuffers(0),
 	}
 }
 

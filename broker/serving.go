@@ -66,7 +66,7 @@ func (b *Broker) startServer(context.Context) error {
 		return nil
 	})
 	b.server = wire.NewServer(wire.Options{
-		Handler: b.handlers, Limits: limits(&b.cfg.Network), Logger: b.log, Buffers: b.env.Buffers,
+		Handler: b.handlers, Limits: b.limits(), Logger: b.log, Buffers: b.env.Buffers,
 		Registerer: b.env.Registry, Overlaps: handlers.Overlaps,
 	})
 	b.onStop(b.stopServer)
@@ -151,7 +151,8 @@ func unbounded(limit int32) int {
 	return int(limit)
 }
 
-func limits(n *configs.Network) wire.Limits {
+func (b *Broker) limits() wire.Limits {
+	n := &b.cfg.Network
 	perIP := unbounded(n.MaxConnectionsPerIP)
 	if n.MaxConnectionsPerIP == 0 {
 		perIP = -1 // none allowed
@@ -160,7 +161,7 @@ func limits(n *configs.Network) wire.Limits {
 		MaxRequestBytes:     n.MaxRequestBytes,
 		QueuedRequestBytes:  n.QueuedMaxRequestBytes,
 		QueuedRequests:      int(n.QueuedMaxRequests),
-		MaxConnections:      unbounded(n.MaxConnections),
+		MaxConnections:      b.descriptors.bound(unbounded(n.MaxConnections)),
 		MaxConnectionsPerIP: perIP,
 		PerIP:               n.MaxConnectionsPerIPOverrides,
 		MaxCreationRate:     float64(unbounded(n.MaxConnectionCreationRate)),
