@@ -72,13 +72,15 @@
 //
 //	marks.turn   one writer of checkpoints; a channel, since whoever waits for it waits
 //	             for a disk
+//	Log.names    shared by whoever uses files by their names without Log.writer, alone
+//	             while a deletion renames the directory or all files are replaced
 //	Log.writer   one change of a log at a time; held while files are written, never
 //	             while one is synced
 //	Dir.mu       the lists of a directory; never held during I/O
 //	Log.mu       the state of a log; held for a few instructions, never during I/O
 //
-// Log.writer is never held when marks.turn is taken: a truncation lowers the marks
-// first. No sync happens under a mutex, so that syncs may take virtual time in tests.
+// Neither Log.names nor Log.writer is held when marks.turn is taken: a truncation lowers
+// the marks first. No sync happens under a mutex, so that syncs may take virtual time in tests.
 // PrepareTruncations, TruncateTo, TruncateFullyAndStartAt, CreateLog, DeleteLogs and
 // Retain sync: callers must not hold a mutex that others wait for.
 package logstore
