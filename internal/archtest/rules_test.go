@@ -41,6 +41,7 @@ var layers = []struct {
 	{"broker/brokertest", 6, "brokers for tests, ours and of programs that embed one"},
 	{"console/...", 6, "read-only views"},
 
+	{"broker/fieldcases", 7, "faults from the field, as tests"},
 	{"broker/simtest/...", 7, "whole clusters in one test"},
 	{"cmd/...", 7, "flags and signals"},
 	{"conform/...", 7, "scenarios against any bootstrap address"},
