@@ -71,10 +71,14 @@ func (o *DirOptions) setDefaults() {
 type Dir struct {
 	o        DirOptions
 	lockFile io.Closer
-	syncer   vfs.Syncer
 	marks    *marks
 	space    *space
 	metrics  *metrics
+
+	// Rounds have a syncer of their own. If they shared the keeper's, which may sync at
+	// the same time, the error of a lost page could be told to the keeper, and the round
+	// that has noted its bytes would be told of success.
+	syncer, keeperSyncer vfs.Syncer
 
 	previousEpoch int64
 	cleanStop     bool // the last run ended with a clean stop
@@ -151,6 +155,9 @@ func (d *Dir) open() (err error) {
 	if d.syncer, err = o.FS.OpenSyncer(o.Path); err != nil {
 		return err
 	}
+	if d.keeperSyncer, err = o.FS.OpenSyncer(o.Path); err != nil {
+		return err
+	}
 	room, err := o.FS.Space(o.Path)
 	if err != nil {
 		return fmt.Errorf("find out the free space: %w", err)
@@ -195,10 +202,12 @@ func makeDir(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// release gives up lock and syncer.
+// release gives up lock and syncers.
 func (d *Dir) release() {
-	if d.syncer != nil {
-		_ = d.syncer.Close()
+	for _, s := range []vfs.Syncer{d.syncer, d.keeperSyncer} {
+		if s != nil {
+			_ = s.Close()
+		}
 	}
 	if d.lockFile != nil {
 		_ = d.lockFile.Close()

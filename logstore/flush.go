@@ -27,6 +27,7 @@ type FlushRound struct {
 	metas []vfs.File // of files, partition.metadata of new logs, to be closed
 	news  []*Log     // whose metas are among them
 	dirs  []*Log     // whose directories have new files
+	paths []string   // of dirs
 	root  bool       // new partition directories
 	err   error
 }
@@ -98,7 +99,7 @@ func (r *FlushRound) add(l *Log) {
 	noted, from, segs := m.noted, m.flushed, l.segs
 	part := r.newPart(l, noted)
 	if l.dirUnsynced {
-		r.dirs = append(r.dirs, l)
+		r.dirs, r.paths = append(r.dirs, l), append(r.paths, l.path)
 		l.dirUnsynced = false
 	}
 	newLog := l.metaUnsynced
@@ -156,10 +157,8 @@ func (r *FlushRound) Sync() error {
 	if err := r.d.syncer.SyncAll(r.files); err != nil {
 		return err
 	}
-	for _, l := range r.dirs {
-		if err := l.syncPartitionDir(); err != nil {
-			return err
-		}
+	if err := r.d.syncer.SyncDirs(r.paths); err != nil { // those of deleted logs are gone
+		return err
 	}
 	if r.root {
 		return r.d.o.FS.SyncDir(r.d.o.Path)
@@ -274,6 +273,8 @@ func (r *FlushRound) reset() {
 	clear(r.metas)
 	clear(r.news)
 	clear(r.dirs)
-	r.parts, r.files, r.metas, r.news, r.dirs = r.parts[:0], r.files[:0], r.metas[:0], r.news[:0], r.dirs[:0]
+	clear(r.paths)
+	r.parts, r.files, r.metas = r.parts[:0], r.files[:0], r.metas[:0]
+	r.news, r.dirs, r.paths = r.news[:0], r.dirs[:0], r.paths[:0]
 	r.root, r.err = false, nil
 }

@@ -393,7 +393,7 @@ func (d *Dir) syncRecovered(opened []*opening) error {
 			flushes, files = append(flushes, f), append(files, f.File())
 		}
 	}
-	if err := finish(d.syncer.SyncAll(files)); err != nil {
+	if err := finish(d.keeperSyncer.SyncAll(files)); err != nil {
 		return err
 	}
 	if err := d.syncRecoveredDirs(opened); err != nil {
@@ -408,22 +408,21 @@ func (d *Dir) syncRecovered(opened []*opening) error {
 // syncRecoveredDirs syncs the directories of logs whose files may be younger than the
 // last round, and leaves those that hold nothing yet to the next round.
 func (d *Dir) syncRecoveredDirs(opened []*opening) error {
-	synced := false
+	var paths []string
 	for _, o := range opened {
-		if !o.dirInDoubt {
-			continue
-		}
-		if !o.beyond {
+		switch {
+		case !o.dirInDoubt:
+		case o.beyond:
+			paths = append(paths, o.l.path)
+		default:
 			o.l.dirUnsynced, d.rootUnsynced = true, true
-			continue
 		}
-		if err := d.o.FS.SyncDir(o.l.path); err != nil {
-			return err
-		}
-		synced = true
 	}
-	if !synced {
+	if len(paths) == 0 {
 		return nil
+	}
+	if err := d.keeperSyncer.SyncDirs(paths); err != nil {
+		return err
 	}
 	return d.o.FS.SyncDir(d.o.Path)
 }

@@ -19,7 +19,7 @@ import (
 // nor group commits wait for it:
 //
 //	capture   under the log's writer lock: note the end, encode the producers
-//	          without a lock: write snapshot, indexes, epochs; one sync for many logs
+//	          without that lock: write snapshot, indexes, epochs; one sync for many logs
 //	settle    when a round has reported the noted end flushed: that is the new
 //	          recovery point; the checkpoint is written afterwards
 //
@@ -169,34 +169,32 @@ func (d *Dir) captureSome(now time.Time, logs []*Log) (first error) {
 		}
 		captures, files = append(captures, c), append(files, c.files...)
 	}
-	err := d.syncer.SyncAll(files)
+	err := d.keeperSyncer.SyncAll(files)
 	if err != nil {
 		d.fail(err)
 	}
+	var whole []*capture
+	var paths []string // of directories with new names
 	for _, c := range captures {
-		err := c.finish(err)
-		if err == nil && c.names {
-			err = c.log.syncPartitionDir()
+		if err := c.finish(err); err != nil {
+			note(c, err)
+			continue
 		}
-		if err == nil {
+		if whole = append(whole, c); c.names {
+			paths = append(paths, c.log.path)
+		}
+	}
+	switch err := d.keeperSyncer.SyncDirs(paths); {
+	case err == nil:
+		for _, c := range whole {
 			c.confirm()
 		}
-		note(c, err)
+	case isOutOfFiles(err):
+		first = cmp.Or(first, err)
+	default:
+		d.fail(err)
 	}
 	return cmp.Or(d.Err(), first)
-}
-
-// syncPartitionDir syncs the log's directory, unless that was renamed on its way to
-// deletion.
-func (l *Log) syncPartitionDir() error {
-	err := l.dir.o.FS.SyncDir(l.path)
-	switch {
-	case err == nil || l.isClosed():
-		return nil
-	case !isOutOfFiles(err):
-		l.dir.fail(err)
-	}
-	return err
 }
 
 // capture is a recovery point on its way to the disk.

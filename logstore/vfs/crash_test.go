@@ -237,6 +237,7 @@ func TestKillLeavesBytesButNoHandle(t *testing.T) {
 		"Sync":       func() error { return f.Sync() },
 		"Close":      func() error { return f.Close() },
 		"SyncAll":    func() error { return syncer.SyncAll([]File{f}) },
+		"SyncDirs":   func() error { return syncer.SyncDirs([]string{"/"}) },
 		"unlock":     func() error { return lock.Close() },
 		"OpenFile":   func() error { _, err := process.OpenFile("/f", os.O_RDWR, 0); return err },
 		"MkdirAll":   func() error { return process.MkdirAll("/d", 0o755) },

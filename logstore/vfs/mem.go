@@ -251,6 +251,9 @@ func (s *memSyncer) SyncAll(files []File) error {
 	return pathError("sync", s.dir, s.view.m.crash.syncAll(s.view, s.dir, files))
 }
 
+// SyncDirs is a sync point for each directory, for the same reason.
+func (s *memSyncer) SyncDirs(dirs []string) error { return syncEachDir(dirs, s.view.SyncDir) }
+
 func (s *memSyncer) Close() error {
 	return s.view.do("close", s.dir, func() error { return nil })
 }

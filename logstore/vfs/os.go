@@ -1,9 +1,11 @@
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 )
 
 // OS returns the operating system's file system.
@@ -32,15 +34,37 @@ func (osFS) Space(dir string) (Space, error)             { return space(dir) }
 
 // osFile leaves concurrency to os.File: its calls hold a reference to the descriptor,
 // so that a Close during a Sync or ReadAt waits for it.
-type osFile struct{ f *os.File }
+type osFile struct {
+	f *os.File
+
+	syncs stickyError
+}
+
+// stickyError runs syncs one after the other; after one has failed, all that follow fail.
+type stickyError struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (s *stickyError) run(sync func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = sync()
+	}
+	return s.err
+}
 
 func (o *osFile) ReadAt(p []byte, off int64) (int, error)  { return o.f.ReadAt(p, off) }
 func (o *osFile) WriteAt(p []byte, off int64) (int, error) { return o.f.WriteAt(p, off) }
 func (o *osFile) Close() error                             { return o.f.Close() }
 func (o *osFile) Name() string                             { return o.f.Name() }
 func (o *osFile) Truncate(size int64) error                { return o.f.Truncate(size) }
-func (o *osFile) Sync() error                              { return syncData(o.f) }
 func (o *osFile) OS() *os.File                             { return o.f }
+
+func (o *osFile) Sync() error {
+	return o.syncs.run(func() error { return syncData(o.f) })
+}
 
 func (o *osFile) Size() (int64, error) {
 	info, err := o.f.Stat()
@@ -54,6 +78,16 @@ func (o *osFile) Size() (int64, error) {
 func syncEach(files []File) error {
 	for _, f := range files {
 		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncEachDir is SyncDirs without help from the file system.
+func syncEachDir(dirs []string, sync func(dir string) error) error {
+	for _, dir := range dirs {
+		if err := sync(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncfsMinFiles is the number of files from which one syncfs is cheaper than an
-// fdatasync for each: with 4 appended files on ext4 it took 0.3–0.4 ms against
+// syncfsMinFiles is the number of files, or directories, from which one syncfs is cheaper
+// than an fdatasync for each: with 4 appended files on ext4 it took 0.3–0.4 ms against
 // 1.2–1.5 ms, and a fifth of the CPU. Below that, syncfs may wait for bytes that
 // other programs wrote to the same file system.
 const syncfsMinFiles = 4
@@ -74,6 +74,13 @@ func openSyncer(dir string) (Syncer, error) {
 func (s *osSyncer) SyncAll(files []File) error {
 	if !s.syncfs || len(files) < syncfsMinFiles {
 		return syncEach(files)
+	}
+	return control(s.dir, "syncfs", unix.Syncfs)
+}
+
+func (s *osSyncer) SyncDirs(dirs []string) error {
+	if !s.syncfs || len(dirs) < syncfsMinFiles {
+		return syncEachDir(dirs, syncDir)
 	}
 	return control(s.dir, "syncfs", unix.Syncfs)
 }

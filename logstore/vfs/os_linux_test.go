@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -24,6 +25,42 @@ func TestKernelAtLeast(t *testing.T) {
 // Few files are synced one by one wherever they are; many are, too, where syncfs is not
 // known to report errors. A closed file shows which of the two was done: syncfs does not
 // look at files.
+// The directories of a SyncDirs are opened one by one, or not at all.
+func TestSyncDirsPicksItsSystemCall(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	check(t, err)
+	defer dir.Close()
+	f, err := os.Create(dir.Name() + "/f")
+	check(t, err)
+	check(t, f.Close())
+	bad := make([]string, syncfsMinFiles)
+	for i := range bad {
+		bad[i] = f.Name() + "/below-a-file"
+	}
+	good := &osSyncer{dir: dir, syncfs: true}
+	if err := good.SyncDirs(bad); err != nil {
+		t.Errorf("many directories on a known file system: %v", err)
+	}
+	if err := good.SyncDirs(bad[1:]); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("few directories: %v, want that of opening one", err)
+	}
+	if err := (&osSyncer{dir: dir}).SyncDirs(bad); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("many directories on an unknown file system: %v, want that of opening one", err)
+	}
+}
+
+// The kernel tells of an error once. Two who sync one file must both hear of it.
+func TestFailedSyncStaysFailed(t *testing.T) {
+	var s stickyError
+	kernel := []error{nil, syscall.EIO, nil}
+	for i, want := range []error{nil, syscall.EIO, syscall.EIO} {
+		err := s.run(func() error { return kernel[i] })
+		if !errors.Is(err, want) {
+			t.Errorf("sync %d: %v, want %v", i+1, err, want)
+		}
+	}
+}
+
 func TestSyncAllPicksItsSystemCall(t *testing.T) {
 	dir, err := os.Open(t.TempDir())
 	check(t, err)

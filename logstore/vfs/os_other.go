@@ -26,5 +26,6 @@ type osSyncer struct{}
 
 func openSyncer(string) (Syncer, error) { return osSyncer{}, nil }
 
-func (osSyncer) SyncAll(files []File) error { return syncEach(files) }
-func (osSyncer) Close() error               { return nil }
+func (osSyncer) SyncAll(files []File) error   { return syncEach(files) }
+func (osSyncer) SyncDirs(dirs []string) error { return syncEachDir(dirs, syncDir) }
+func (osSyncer) Close() error                 { return nil }

@@ -22,6 +22,8 @@ type FS interface {
 	// SyncDir makes creations, renames and removals in dir durable.
 	SyncDir(dir string) error
 	// OpenSyncer opens a descriptor on dir's file system that is kept for group commits.
+	// The system tells each descriptor of a failed write once, so those who must each hear
+	// of it need a Syncer each.
 	OpenSyncer(dir string) (Syncer, error)
 	// Lock takes an exclusive lock that ends with the process or with Close;
 	// ErrLocked if another holder has it.
@@ -38,7 +40,9 @@ type File interface {
 	Name() string
 	Size() (int64, error)
 	Truncate(size int64) error
-	// Sync makes the file's bytes and size durable (fdatasync).
+	// Sync makes the file's bytes and size durable (fdatasync). Once it has failed it
+	// fails for ever: the system tells of an error once, and whoever asks next, or was
+	// asking at the same time, would be told that all is well.
 	Sync() error
 	// OS is the operating system's file for sendfile, nil if there is none.
 	OS() *os.File
@@ -51,6 +55,9 @@ type Syncer interface {
 	// several files, else one fdatasync per file. After an error nothing is known to
 	// be durable, and a later success proves nothing about the bytes of this call.
 	SyncAll(files []File) error
+	// SyncDirs is FS.SyncDir of many directories on the Syncer's file system, in the way
+	// of SyncAll. One that does not exist any more is passed over.
+	SyncDirs(dirs []string) error
 	Close() error
 }
 

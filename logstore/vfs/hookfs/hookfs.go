@@ -28,7 +28,7 @@ const (
 	Size      Op = "size"
 	Close     Op = "close"
 	Sync      Op = "sync"    // of one file, by itself or within a SyncAll
-	SyncDir   Op = "syncdir" //
+	SyncDir   Op = "syncdir" // of one directory, by itself or within a SyncDirs
 	SyncAll   Op = "syncall" // of a group; the name is the syncer's directory
 )
 
@@ -178,6 +178,15 @@ func (s *syncer) SyncAll(files []vfs.File) error {
 		bare[i] = wrapped.File
 	}
 	return s.Syncer.SyncAll(bare)
+}
+
+func (s *syncer) SyncDirs(dirs []string) error {
+	for _, dir := range dirs {
+		if err := s.fs.allow(SyncDir, dir); err != nil {
+			return err
+		}
+	}
+	return s.Syncer.SyncDirs(dirs)
 }
 
 // file lets Name through.
