@@ -7,4 +7,5 @@
 //	kcat      librdkafka's command line (kcat on PATH)
 //	dumplog   Kafka's DumpLogSegments reads our files (Java, and Maven once)
 //	crash     SIGKILL in a loop under load of three client programs (kcat on PATH)
+//	disk      a file system that fills up (root, for mounting it)
 package compat

@@ -1,0 +1,76 @@
+package disk
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// smallDisk is a file system that can be filled.
+type smallDisk struct {
+	t   testing.TB
+	dir string
+}
+
+// mount makes one of so many MiB, for the time of the test: a tmpfs, or what DISK_FS names
+// on a loop device.
+func mount(t testing.TB, mib int) *smallDisk {
+	t.Helper()
+	dir := t.TempDir()
+	if kind := os.Getenv("DISK_FS"); kind != "" {
+		image := filepath.Join(t.TempDir(), "image")
+		command(t, "truncate", "-s", fmt.Sprintf("%dM", mib), image)
+		command(t, "mkfs."+kind, "-q", image)
+		command(t, "mount", "-o", "loop", image, dir)
+	} else {
+		command(t, "mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", mib), "klamm-test", dir)
+	}
+	t.Cleanup(func() { command(t, "umount", "-l", dir) })
+	return &smallDisk{t, dir}
+}
+
+// command runs a program that needs root.
+func command(t testing.TB, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v (this needs root): %v\n%s", name, args, err, out)
+	}
+}
+
+func (d *smallDisk) path(name string) string { return filepath.Join(d.dir, name) }
+
+// free is the room that is left, in bytes.
+func (d *smallDisk) free() int64 {
+	d.t.Helper()
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(d.dir, &s); err != nil {
+		d.t.Fatal(err)
+	}
+	return int64(s.Bavail) * s.Bsize
+}
+
+// fill lets somebody else's file take all room but so many bytes.
+func (d *smallDisk) fill(name string, leave int64) {
+	d.t.Helper()
+	f, err := os.Create(d.path(name))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := io.CopyN(f, rand.Reader, d.free()-leave); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *smallDisk) remove(name string) {
+	d.t.Helper()
+	if err := os.Remove(d.path(name)); err != nil {
+		d.t.Fatal(err)
+	}
+}
