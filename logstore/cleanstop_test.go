@@ -94,3 +94,21 @@ func TestStopBeforeRecoveryKeepsACleanStop(t *testing.T) {
 		t.Errorf("epoch %d, clean %v; want that of the stop before", epoch, clean)
 	}
 }
+
+// TestStopWithAnUnreadablePartitionIsNoCleanStop: nobody has looked at what is in it.
+func TestStopWithAnUnreadablePartitionIsNoCleanStop(t *testing.T) {
+	for _, rule := range []string{"read partition.metadata err=EIO", "open partition.metadata err=EACCES", "read *.log err=EIO"} {
+		t.Run(rule, func(t *testing.T) {
+			fs := vfs.NewMem()
+			crashedDir(t, fs)
+			d, report := mustOpen(t, testOptions(errfs.Wrap(fs, rule)), epochTime, DefaultConfig())
+			if len(report.Failed) == 0 {
+				t.Fatalf("%+v", report)
+			}
+			if err := d.Close(epochTime, 7); err != nil {
+				t.Error(err)
+			}
+			expectRecovered(t, fs)
+		})
+	}
+}

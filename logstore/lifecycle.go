@@ -174,7 +174,18 @@ func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
 
 // SetAsideFailed does the same for partitions that OpenLogs has reported as failed, so
 // that CreateLog may begin them anew. Of a missing one only the marks are left to go.
+// Partitions that are not among the failed ones are passed over.
 func (d *Dir) SetAsideFailed(now time.Time, ids ...ID) error {
+	return d.retireFailed(now, ids, straySuffix)
+}
+
+// DeleteFailed is DeleteLogs for partitions that OpenLogs has reported as failed: their
+// topics were deleted, and the names of their directories are wanted by the next.
+func (d *Dir) DeleteFailed(now time.Time, ids ...ID) error {
+	return d.retireFailed(now, ids, deleteSuffix)
+}
+
+func (d *Dir) retireFailed(now time.Time, ids []ID, suffix string) error {
 	d.noteTime(now)
 	var failed []failedDir
 	d.mu.Lock()
@@ -184,20 +195,35 @@ func (d *Dir) SetAsideFailed(now time.Time, ids ...ID) error {
 		}
 	}
 	d.mu.Unlock()
+	if len(failed) == 0 {
+		return nil
+	}
 	for _, f := range failed {
-		if err := d.forgetStale(f.id); err != nil {
-			return d.checkpointError(err)
+		if err := d.retireOneFailed(now, f, suffix); err != nil {
+			return fmt.Errorf("retire failed partition %s: %w", f.id, err)
 		}
-		if f.path != "" {
-			if _, err := d.rename(f.path, f.id.Topic, f.id.Partition, straySuffix); err != nil {
-				return err
-			}
-		}
-		d.mu.Lock()
-		delete(d.failed, f.id.key())
-		d.mu.Unlock()
 	}
 	return d.o.FS.SyncDir(d.o.Path)
+}
+
+func (d *Dir) retireOneFailed(now time.Time, f failedDir, suffix string) error {
+	if err := d.forgetStale(f.id); err != nil {
+		return d.checkpointError(err)
+	}
+	to, err := "", error(nil)
+	if f.path != "" {
+		to, err = d.rename(f.path, f.id.Topic, f.id.Partition, suffix)
+	}
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.failed, f.id.key())
+	if f.path != "" && suffix == deleteSuffix {
+		d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli() + DefaultConfig().FileDeleteDelayMs})
+	}
+	return nil
 }
 
 func (d *Dir) rename(path, topic string, partition int32, suffix string) (string, error) {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 // name of the directory.
 func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
 	byDir := make(map[*directory][]*logstore.Log)
+	failed := make(map[*directory][]logstore.ID)
 	for topic := range delta.Topics() {
 		for change := range topic.Partitions() {
 			if placed, _ := m.placement(change.New); placed {
@@ -52,14 +54,22 @@ func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
 				continue
 			}
 			m.carryOut(h, h.Retire(goneBecause(topic)))
-			if h.log != nil {
+			switch {
+			case h.log != nil:
 				byDir[h.dir] = append(byDir[h.dir], h.log)
+			case h.remains != nil:
+				failed[h.remains] = append(failed[h.remains], logstore.ID{Topic: topic.Name(), TopicID: topic.ID, Partition: change.Index})
 			}
 		}
 	}
 	for dir, logs := range byDir {
 		if err := dir.DeleteLogs(now, logs...); err != nil {
 			m.opts.Logger.Error("logs were not deleted", "dir", dir.Path(), "count", len(logs), "err", err)
+		}
+	}
+	for dir, ids := range failed {
+		if err := dir.DeleteFailed(now, ids...); err != nil {
+			m.opts.Logger.Error("failed logs were not deleted", "dir", dir.Path(), "count", len(ids), "err", err)
 		}
 	}
 }
@@ -105,13 +115,21 @@ func (m *Manager) applyTopics(now time.Time, delta *metadata.Delta, found map[To
 			m.host(h, id, topic.Name(), config())
 			m.assume(now, h, change.New)
 			m.put(h)
-			if h.dir != nil && h.dir.Err() != nil {
-				// The disk failed after the log was made, and DirectoryFailed may have
-				// looked for the directory's replicas before this one was in the map.
-				m.fail(h, h.dir.Err())
+			if err := h.failure(); err != nil {
+				// It came after the log was made or opened, and DirectoryFailed or LogFailed
+				// may have looked for the replica before it was in the map.
+				m.fail(h, err)
 			}
 		}
 	}
+}
+
+// failure is that of the replica's disk or log, nil if both work.
+func (h *hosted) failure() error {
+	if h.log == nil {
+		return nil // it is known as failed already
+	}
+	return cmp.Or(h.dir.Err(), h.log.Failure())
 }
 
 func (m *Manager) get(id TopicIDPartition) *hosted {
@@ -128,8 +146,8 @@ func (m *Manager) put(h *hosted) {
 
 // create begins an empty log for a replica that this broker never had.
 func (m *Manager) create(now time.Time, id TopicIDPartition, topic string, p *metadata.Partition, c logstore.Config) *hosted {
-	if err := m.failed[id]; err != nil {
-		return &hosted{failed: storageError(err)}
+	if h := m.failed[id]; h != nil {
+		return h
 	}
 	dir, err := m.chooseDirectory(p)
 	if err != nil {

@@ -40,7 +40,7 @@ var errNoDirectory = kafkaerr.New(kafkaerr.KafkaStorageError, "the log directory
 // metadata is applied.
 func (m *Manager) openDirectories(now time.Time, image *metadata.Image) map[TopicIDPartition]*hosted {
 	found := make(map[TopicIDPartition]*hosted)
-	m.starting, m.failed = true, make(map[TopicIDPartition]error)
+	m.starting, m.failed = true, make(map[TopicIDPartition]*hosted)
 	for _, d := range m.dirs {
 		if err := m.openDirectory(now, d, image, found); err != nil {
 			d.unopened.Store(&err)
@@ -71,11 +71,26 @@ func (m *Manager) openDirectory(now time.Time, d *directory, image *metadata.Ima
 	if err != nil {
 		return fmt.Errorf("open logs: %w", err)
 	}
-	for _, f := range report.Failed {
-		m.failed[TopicIDPartition{f.ID.TopicID, f.ID.Partition}] = f.Err
-		m.opts.Logger.Error("replica is offline", "topic", f.ID.Topic, "partition", f.ID.Partition, "err", f.Err)
+	if err := m.sortOutFailed(now, d, report.Failed, image); err != nil {
+		return err
 	}
 	return m.sortOut(now, d, report.Opened, image, found)
+}
+
+// sortOutFailed remembers the replicas that start found unusable, and sets aside what
+// metadata does not place here: it would stand in the way of the next topic of its name.
+func (m *Manager) sortOutFailed(now time.Time, d *directory, failed []logstore.FailedLog, image *metadata.Image) error {
+	var strays []logstore.ID
+	for _, f := range failed {
+		id := TopicIDPartition{f.ID.TopicID, f.ID.Partition}
+		if placed, _ := m.placement(image.Partition(id.TopicID, id.Partition)); !placed {
+			strays = append(strays, f.ID)
+			continue
+		}
+		m.failed[id] = &hosted{failed: storageError(f.Err), remains: d}
+		m.opts.Logger.Error("replica is offline", "topic", f.ID.Topic, "partition", f.ID.Partition, "err", f.Err)
+	}
+	return d.SetAsideFailed(now, strays...)
 }
 
 // logConfigs gives the configuration of each log to be opened, read once per topic. It is

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
 )
@@ -159,4 +160,76 @@ func TestReplicaOfALostDirectoryIsNotBegunAnew(t *testing.T) {
 		h.must(h.topic("new", 1, alone), "new topics are begun")
 		h.stop()
 	})
+}
+
+// TestTopicOfADamagedLogIsCreatedAgain: what an operator does with a damaged partition
+// that nobody needs. The new topic must not stumble over the files of the old one, and
+// those go like any deleted topic's.
+func TestTopicOfADamagedLogIsCreatedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t)
+		h.apply(metadata.RemoveTopicRecord{ID: h.damage("bad").TopicID})
+		expect(t, "renamed", h.count("-delete"), 1)
+		h.must(h.topic("bad", 1, alone), "new")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		expect(t, "removed", h.count("-delete"), 0)
+		h.stop()
+		h.start()
+		expect(t, "clean", h.clean(), true)
+		h.stop()
+	})
+}
+
+// TestDamagedLogOfADeletedTopicIsSetAside: the topic was deleted while the broker was
+// down. Its files must not stand in the way of the next topic of that name, nor of clean
+// stops.
+func TestDamagedLogOfADeletedTopicIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t)
+		id := h.damage("bad")
+		h.crash()
+		d := metadata.NewDelta(h.image)
+		if err := d.ReplayAll(metadata.RemoveTopicRecord{ID: id.TopicID}); err != nil {
+			t.Fatal(err)
+		}
+		h.image = d.Image(h.image.Position())
+		h.start()
+		expect(t, "set aside", h.count("-stray"), 1)
+		h.must(h.topic("bad", 1, alone), "new")
+		h.stop()
+		h.start()
+		expect(t, "clean", h.clean(), true)
+		h.stop()
+	})
+}
+
+// damage starts a broker with one topic of one partition, and again without its log file.
+func (h *harness) damage(name string) TopicIDPartition {
+	h.t.Helper()
+	h.start()
+	id := h.topic(name, 1, alone)
+	h.must(id, "a")
+	log := h.m.get(id).log.Path() + "/00000000000000000000.log"
+	time.Sleep(2 * time.Second) // the flushed offsets are persisted
+	synctest.Wait()
+	h.crash()
+	if err := h.fs.Remove(log); err != nil {
+		h.t.Fatal(err)
+	}
+	h.start()
+	if h.produce(id, AcksAll, "x").result().Err == nil {
+		h.t.Fatal("a damaged log takes records")
+	}
+	return id
+}
+
+// clean tells whether the last stop of every directory was clean.
+func (h *harness) clean() bool {
+	for _, d := range h.dirs {
+		if _, clean := d.PreviousBrokerEpoch(); !clean {
+			return false
+		}
+	}
+	return true
 }

@@ -31,7 +31,7 @@ type Manager struct {
 	// Of the goroutine that calls OnMetadataUpdate: whether it applies the first metadata
 	// after start, and which replicas start found unusable.
 	starting bool
-	failed   map[TopicIDPartition]error
+	failed   map[TopicIDPartition]*hosted
 
 	mu         sync.RWMutex
 	partitions map[TopicIDPartition]*hosted
@@ -86,10 +86,11 @@ type waitKey struct {
 type hosted struct {
 	*Partition
 	// dir and log are nil for a replica that has been unusable from the start, for the
-	// reason in failed.
-	dir    *directory
-	log    *logstore.Log
-	failed error
+	// reason in failed. Its files, if there are any, are in remains.
+	dir     *directory
+	log     *logstore.Log
+	failed  error
+	remains *directory
 }
 
 // NewManager makes a manager without partitions; OnMetadataUpdate brings them.
