@@ -2,20 +2,34 @@ package configs
 
 func logKeys() []Key {
 	return []Key{
-		{Name: "log.dir", Type: List, Default: "./klamm-data", Valid: listOf{notEmpty: true}, Importance: High,
-			Doc: "Directory of the logs, where log.dirs is not set."},
-		{Name: "log.dirs", Type: List, Unset: true, Valid: listOf{notEmpty: true}, Importance: High,
-			Doc: "Directories of the logs. Unset: log.dir."},
-		{Name: "log.dir.failure.timeout.ms", Type: Long, Default: "30000", Valid: atLeast(1), Importance: Low,
-			Doc: "A broker that cannot tell the controller of a failed directory for so long stops."},
-		{Name: "log.flush.offset.checkpoint.interval.ms", Type: Int, Default: "30000", Valid: atLeast(0), Importance: High,
-			Doc: "Time between two checkpoints of recovery points."},
-		{Name: "log.flush.start.offset.checkpoint.interval.ms", Type: Int, Default: "60000", Valid: atLeast(0), Importance: High,
-			Doc: "Time between two checkpoints of log start offsets."},
-		{Name: "log.retention.check.interval.ms", Type: Long, Default: "300000", Valid: atLeast(1), Importance: Medium,
-			Doc: "Time between two looks for segments to delete."},
-		{Name: "num.recovery.threads.per.data.dir", Type: Int, Default: "2", Valid: atLeast(1), Importance: High,
-			Doc: "Logs of one directory that are recovered at a time at start."},
+		{
+			Name: "log.dir", Type: List, Default: "./klamm-data", Valid: listOf{notEmpty: true}, Importance: High,
+			Doc: "Directory of the logs, where log.dirs is not set.",
+		},
+		{
+			Name: "log.dirs", Type: List, Unset: true, Valid: listOf{notEmpty: true}, Importance: High,
+			Doc: "Directories of the logs. Unset: log.dir.",
+		},
+		{
+			Name: "log.dir.failure.timeout.ms", Type: Long, Default: "30000", Valid: atLeast(1), Importance: Low,
+			Doc: "A broker that cannot tell the controller of a failed directory for so long stops.",
+		},
+		{
+			Name: "log.flush.offset.checkpoint.interval.ms", Type: Int, Default: "30000", Valid: atLeast(0), Importance: High,
+			Doc: "Time between two checkpoints of recovery points.",
+		},
+		{
+			Name: "log.flush.start.offset.checkpoint.interval.ms", Type: Int, Default: "60000", Valid: atLeast(0), Importance: High,
+			Doc: "Time between two checkpoints of log start offsets.",
+		},
+		{
+			Name: "log.retention.check.interval.ms", Type: Long, Default: "300000", Valid: atLeast(1), Importance: Medium,
+			Doc: "Time between two looks for segments to delete.",
+		},
+		{
+			Name: "num.recovery.threads.per.data.dir", Type: Int, Default: "2", Valid: atLeast(1), Importance: High,
+			Doc: "Logs of one directory that are recovered at a time at start.",
+		},
 	}
 }
 
@@ -64,32 +78,58 @@ func topicDefaultKeys() []Key {
 
 func replicationKeys() []Key {
 	return []Key{
-		{Name: "auto.leader.rebalance.enable", Type: Boolean, Default: "true", Importance: High,
-			Doc: "Whether leadership returns to preferred replicas by itself."},
-		{Name: "leader.imbalance.check.interval.seconds", Type: Long, Default: "300", Valid: atLeast(1), Importance: High,
-			Doc: "Time between two looks at the balance of leaders."},
-		{Name: "num.replica.fetchers", Type: Int, Default: "1", Valid: atLeast(1), Importance: High,
-			Doc: "Accepted for compatibility; there is one fetcher for each leader and log directory."},
-		{Name: "replica.fetch.backoff.ms", Type: Int, Default: "1000", Valid: atLeast(0), Importance: Medium,
-			Doc: "Wait of a follower after a failed fetch."},
-		{Name: "replica.fetch.max.bytes", Type: Int, Default: "1048576", Valid: atLeast(0), Importance: Medium,
-			Doc: "Bytes that a follower asks for of one partition; a larger batch is fetched all the same."},
-		{Name: "replica.fetch.min.bytes", Type: Int, Default: "1", Importance: High,
-			Doc: "Bytes for which a follower's fetch waits."},
-		{Name: "replica.fetch.response.max.bytes", Type: Int, Default: "10485760", Valid: atLeast(0), Importance: Medium,
-			Doc: "Bytes that a follower asks for in one answer."},
-		{Name: "replica.fetch.wait.max.ms", Type: Int, Default: "500", Importance: High,
-			Doc: "How long a follower's fetch waits."},
-		{Name: "replica.high.watermark.checkpoint.interval.ms", Type: Long, Default: "5000", Valid: atLeast(1), Importance: High,
-			Doc: "Time between two checkpoints of high watermarks."},
-		{Name: "replica.lag.time.max.ms", Type: Long, Default: "30000", Valid: atLeast(1), Importance: High,
-			Doc: "A follower that has not caught up for so long leaves the in-sync replicas."},
-		{Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: "65536", Importance: High,
-			Doc: "Receive buffer of followers' connections; -1 for the system's choice."},
-		{Name: "replica.socket.timeout.ms", Type: Int, Default: "30000", Importance: High,
-			Doc: "How long a follower's request may take."},
-		{Name: "unclean.leader.election.interval.ms", Type: Long, Default: "300000", Valid: atLeast(1), Importance: Medium, Internal: true,
-			Doc: "Time between two looks for partitions that need an unclean election."},
+		{
+			Name: "auto.leader.rebalance.enable", Type: Boolean, Default: "true", Importance: High,
+			Doc: "Whether leadership returns to preferred replicas by itself.",
+		},
+		{
+			Name: "leader.imbalance.check.interval.seconds", Type: Long, Default: "300", Valid: atLeast(1), Importance: High,
+			Doc: "Time between two looks at the balance of leaders.",
+		},
+		{
+			Name: "num.replica.fetchers", Type: Int, Default: "1", Valid: atLeast(1), Importance: High,
+			Doc: "Accepted for compatibility; there is one fetcher for each leader and log directory.",
+		},
+		{
+			Name: "replica.fetch.backoff.ms", Type: Int, Default: "1000", Valid: atLeast(0), Importance: Medium,
+			Doc: "Wait of a follower after a failed fetch.",
+		},
+		{
+			Name: "replica.fetch.max.bytes", Type: Int, Default: "1048576", Valid: atLeast(0), Importance: Medium,
+			Doc: "Bytes that a follower asks for of one partition; a larger batch is fetched all the same.",
+		},
+		{
+			Name: "replica.fetch.min.bytes", Type: Int, Default: "1", Importance: High,
+			Doc: "Bytes for which a follower's fetch waits.",
+		},
+		{
+			Name: "replica.fetch.response.max.bytes", Type: Int, Default: "10485760", Valid: atLeast(0), Importance: Medium,
+			Doc: "Bytes that a follower asks for in one answer.",
+		},
+		{
+			Name: "replica.fetch.wait.max.ms", Type: Int, Default: "500", Importance: High,
+			Doc: "How long a follower's fetch waits.",
+		},
+		{
+			Name: "replica.high.watermark.checkpoint.interval.ms", Type: Long, Default: "5000", Valid: atLeast(1), Importance: High,
+			Doc: "Time between two checkpoints of high watermarks.",
+		},
+		{
+			Name: "replica.lag.time.max.ms", Type: Long, Default: "30000", Valid: atLeast(1), Importance: High,
+			Doc: "A follower that has not caught up for so long leaves the in-sync replicas.",
+		},
+		{
+			Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: "65536", Importance: High,
+			Doc: "Receive buffer of followers' connections; -1 for the system's choice.",
+		},
+		{
+			Name: "replica.socket.timeout.ms", Type: Int, Default: "30000", Importance: High,
+			Doc: "How long a follower's request may take.",
+		},
+		{
+			Name: "unclean.leader.election.interval.ms", Type: Long, Default: "300000", Valid: atLeast(1), Importance: Medium, Internal: true,
+			Doc: "Time between two looks for partitions that need an unclean election.",
+		},
 	}
 }
 
@@ -98,30 +138,52 @@ func coordinatorKeys() []Key {
 		return "Replicas of " + topic + ". Unset: 3, or 1 in a cluster of one broker that was founded for one."
 	}
 	return []Key{
-		{Name: "offsets.topic.compression.codec", Type: Int, Default: "0", Valid: inRange(0, 4), Importance: High,
-			Doc: "Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."},
-		{Name: "offsets.topic.num.partitions", Type: Int, Default: "50", Valid: atLeast(1), Importance: High,
-			Doc: "Partitions of __consumer_offsets; must not change once it exists."},
+		{
+			Name: "offsets.topic.compression.codec", Type: Int, Default: "0", Valid: inRange(0, 4), Importance: High,
+			Doc: "Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+		},
+		{
+			Name: "offsets.topic.num.partitions", Type: Int, Default: "50", Valid: atLeast(1), Importance: High,
+			Doc: "Partitions of __consumer_offsets; must not change once it exists.",
+		},
 		{Name: "offsets.topic.replication.factor", Type: Short, Default: "3", Valid: atLeast(1), Importance: High, Doc: doc("__consumer_offsets")},
-		{Name: "offsets.topic.segment.bytes", Type: Int, Default: "104857600", Valid: atLeast(1), Importance: High,
-			Doc: "Segment size of __consumer_offsets."},
-		{Name: "producer.id.expiration.ms", Type: Int, Default: "86400000", Valid: atLeast(1), Importance: Low,
-			Doc: "How long a partition remembers an idle producer's last batches."},
-		{Name: "share.coordinator.state.topic.min.isr", Type: Short, Default: "2", Valid: atLeast(1), Importance: High,
-			Doc: "min.insync.replicas of __share_group_state."},
-		{Name: "share.coordinator.state.topic.num.partitions", Type: Int, Default: "50", Valid: atLeast(1), Importance: High,
-			Doc: "Partitions of __share_group_state; must not change once it exists."},
+		{
+			Name: "offsets.topic.segment.bytes", Type: Int, Default: "104857600", Valid: atLeast(1), Importance: High,
+			Doc: "Segment size of __consumer_offsets.",
+		},
+		{
+			Name: "producer.id.expiration.ms", Type: Int, Default: "86400000", Valid: atLeast(1), Importance: Low,
+			Doc: "How long a partition remembers an idle producer's last batches.",
+		},
+		{
+			Name: "share.coordinator.state.topic.min.isr", Type: Short, Default: "2", Valid: atLeast(1), Importance: High,
+			Doc: "min.insync.replicas of __share_group_state.",
+		},
+		{
+			Name: "share.coordinator.state.topic.num.partitions", Type: Int, Default: "50", Valid: atLeast(1), Importance: High,
+			Doc: "Partitions of __share_group_state; must not change once it exists.",
+		},
 		{Name: "share.coordinator.state.topic.replication.factor", Type: Short, Default: "3", Valid: atLeast(1), Importance: High, Doc: doc("__share_group_state")},
-		{Name: "share.coordinator.state.topic.segment.bytes", Type: Int, Default: "104857600", Valid: atLeast(1), Importance: High,
-			Doc: "Segment size of __share_group_state."},
-		{Name: "transaction.max.timeout.ms", Type: Int, Default: "900000", Valid: atLeast(1), Importance: High,
-			Doc: "Longest transaction that a producer may ask for."},
-		{Name: "transaction.state.log.min.isr", Type: Int, Default: "2", Valid: atLeast(1), Importance: High,
-			Doc: "min.insync.replicas of __transaction_state."},
-		{Name: "transaction.state.log.num.partitions", Type: Int, Default: "50", Valid: atLeast(1), Importance: High,
-			Doc: "Partitions of __transaction_state; must not change once it exists."},
+		{
+			Name: "share.coordinator.state.topic.segment.bytes", Type: Int, Default: "104857600", Valid: atLeast(1), Importance: High,
+			Doc: "Segment size of __share_group_state.",
+		},
+		{
+			Name: "transaction.max.timeout.ms", Type: Int, Default: "900000", Valid: atLeast(1), Importance: High,
+			Doc: "Longest transaction that a producer may ask for.",
+		},
+		{
+			Name: "transaction.state.log.min.isr", Type: Int, Default: "2", Valid: atLeast(1), Importance: High,
+			Doc: "min.insync.replicas of __transaction_state.",
+		},
+		{
+			Name: "transaction.state.log.num.partitions", Type: Int, Default: "50", Valid: atLeast(1), Importance: High,
+			Doc: "Partitions of __transaction_state; must not change once it exists.",
+		},
 		{Name: "transaction.state.log.replication.factor", Type: Short, Default: "3", Valid: atLeast(1), Importance: High, Doc: doc("__transaction_state")},
-		{Name: "transaction.state.log.segment.bytes", Type: Int, Default: "104857600", Valid: atLeast(1), Importance: High,
-			Doc: "Segment size of __transaction_state."},
+		{
+			Name: "transaction.state.log.segment.bytes", Type: Int, Default: "104857600", Valid: atLeast(1), Importance: High,
+			Doc: "Segment size of __transaction_state.",
+		},
 	}
 }

@@ -44,8 +44,10 @@ func (c *checker) identity() {
 	}
 	c.b.Quorum.Voters = voters
 	if len(voters)+len(c.b.Quorum.BootstrapServers) > 0 && !c.b.NodeIDSet {
-		c.problems = append(c.problems, Problem{Place: "configuration", Key: "node.id",
-			Reason: "must be set where controller.quorum.* names nodes, so that no two have the same"})
+		c.problems = append(c.problems, Problem{
+			Place: "configuration", Key: "node.id",
+			Reason: "must be set where controller.quorum.* names nodes, so that no two have the same",
+		})
 	}
 }
 
@@ -114,8 +116,10 @@ func (c *checker) interBrokerListener() {
 	case len(available) == 1:
 		c.b.InterBrokerListener = available[0].Name
 	default:
-		c.problems = append(c.problems, Problem{Place: "configuration", Key: key,
-			Reason: "must be set to one of the broker's listeners: " + listenerNames(available)})
+		c.problems = append(c.problems, Problem{
+			Place: "configuration", Key: key,
+			Reason: "must be set to one of the broker's listeners: " + listenerNames(available),
+		})
 	}
 }
 

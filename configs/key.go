@@ -29,8 +29,10 @@ func (t Type) String() string {
 
 // noun says what a value of the type is, for error messages.
 func (t Type) noun() string {
-	return [...]string{"?", "true or false", "a text", "a 32-bit integer", "a 16-bit integer", "a 64-bit integer", "a number",
-		"a list separated by commas", "a class", "a password"}[t]
+	return [...]string{
+		"?", "true or false", "a text", "a 32-bit integer", "a 16-bit integer", "a 64-bit integer", "a number",
+		"a list separated by commas", "a class", "a password",
+	}[t]
 }
 
 // Importance is Kafka's advice on who should look at a key.

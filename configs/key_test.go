@@ -26,8 +26,13 @@ func TestSplitList(t *testing.T) {
 		text string
 		want []string
 	}{
-		{"", []string{}}, {"a", []string{"a"}}, {"a,b", []string{"a", "b"}}, {"a ,\t b", []string{"a", "b"}},
-		{"a,,b", []string{"a", "", "b"}}, {"a,", []string{"a", ""}}, {",", []string{"", ""}},
+		{"", []string{}},
+		{"a", []string{"a"}},
+		{"a,b", []string{"a", "b"}},
+		{"a ,\t b", []string{"a", "b"}},
+		{"a,,b", []string{"a", "", "b"}},
+		{"a,", []string{"a", ""}},
+		{",", []string{"", ""}},
 	}
 	for _, test := range tests {
 		if got := splitList(test.text); !slices.Equal(got, test.want) {

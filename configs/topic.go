@@ -197,8 +197,9 @@ func (s Source) String() string {
 		return "topic"
 	case SourceStatic:
 		return "broker"
+	default:
+		return "default"
 	}
-	return "default"
 }
 
 // Entry is one effective value of a topic.

@@ -300,4 +300,3 @@ func TestNearlyFullDisk(t *testing.T) {
 		})
 	})
 }
-

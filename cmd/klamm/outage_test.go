@@ -132,7 +132,9 @@ func TestConsumeInterrupted(t *testing.T) {
 	out, w := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int, 1)
-	go func() { code <- run(ctx, []string{"consume", "t", "-b", addr, "--from", "start"}, streams{nil, w, io.Discard}) }()
+	go func() {
+		code <- run(ctx, []string{"consume", "t", "-b", addr, "--from", "start"}, streams{nil, w, io.Discard})
+	}()
 	var first, second string
 	if _, err := fmt.Fscanln(out, &first); err != nil {
 		t.Fatal(err)

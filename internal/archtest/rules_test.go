@@ -64,31 +64,45 @@ var bans = []struct {
 	why       string
 }{
 	{
-		[]string{"logstore/..."}, []string{"cluster/...", "handlers", "broker/...", kmsg, kgo, kadm, raft, badger}, production,
+		[]string{"logstore/..."},
+		[]string{"cluster/...", "handlers", "broker/...", kmsg, kgo, kadm, raft, badger},
+		production,
 		"a log knows nothing of clusters, raft or requests",
 	},
 	{
-		[]string{"handlers"}, []string{"logstore/...", "cluster/metalog/..."}, production,
+		[]string{"handlers"},
+		[]string{"logstore/...", "cluster/metalog/..."},
+		production,
 		"a handler makes one call of its domain; bytes and consensus lie behind it",
 	},
 	{
-		[]string{"cluster/controller"}, []string{"logstore/..."}, production,
+		[]string{"cluster/controller"},
+		[]string{"logstore/..."},
+		production,
 		"the controller decides on metadata alone",
 	},
 	{
-		[]string{"cluster/coordinator/..."}, []string{"logstore/..."}, production,
+		[]string{"cluster/coordinator/..."},
+		[]string{"logstore/..."},
+		production,
 		"a coordinator reaches a log only through coordinator.Log",
 	},
 	{
-		[]string{"cluster/coordinator/group", "cluster/coordinator/txn", "cluster/coordinator/share"}, []string{"cluster/replica"}, production,
+		[]string{"cluster/coordinator/group", "cluster/coordinator/txn", "cluster/coordinator/share"},
+		[]string{"cluster/replica"},
+		production,
 		"rules of groups and transactions are pure; the runtime does the appending",
 	},
 	{
-		[]string{"conform/..."}, []string{"broker/...", "handlers", "cluster/...", "logstore/...", "protocol/..."}, everywhere,
+		[]string{"conform/..."},
+		[]string{"broker/...", "handlers", "cluster/...", "logstore/...", "protocol/..."},
+		everywhere,
 		"it judges any broker from outside, so it shares no code with ours",
 	},
 	{
-		[]string{"broker", "handlers", "cluster/...", "logstore/...", "console/...", "protocol/...", "security/...", "configs"}, []string{"testing"}, production,
+		[]string{"broker", "handlers", "cluster/...", "logstore/...", "console/...", "protocol/...", "security/...", "configs"},
+		[]string{"testing"},
+		production,
 		"test helpers stay out of the binary",
 	},
 }
@@ -135,13 +149,15 @@ var calls = []struct {
 	why         string
 }{
 	{
-		[]string{"..."}, nil,
+		[]string{"..."},
+		nil,
 		[]string{"time.Sleep"},
 		tests, true,
 		"a test waits for a condition; in a bubble time costs nothing",
 	},
 	{
-		[]string{"logstore/...", "cluster/replica"}, []string{"logstore/vfs"},
+		[]string{"logstore/...", "cluster/replica"},
+		[]string{"logstore/vfs"},
 		[]string{
 			"os.Open", "os.OpenFile", "os.Create", "os.ReadFile", "os.WriteFile", "os.Remove", "os.RemoveAll",
 			"os.Rename", "os.Mkdir", "os.MkdirAll", "os.Stat", "os.ReadDir", "os.Truncate",

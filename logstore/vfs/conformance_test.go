@@ -38,11 +38,11 @@ var conformance = map[string]func(*testing.T, env){
 
 		buf := make([]byte, 4)
 		n, err := f.ReadAt(buf, 8)
-		if n != 2 || err != io.EOF {
+		if n != 2 || !errors.Is(err, io.EOF) {
 			t.Errorf("read over the end = %d, %v; want 2, EOF", n, err)
 		}
 		n, err = f.ReadAt(buf, 100)
-		if n != 0 || err != io.EOF {
+		if n != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("read beyond the end = %d, %v; want 0, EOF", n, err)
 		}
 		n, err = f.ReadAt(buf[:0], 0)

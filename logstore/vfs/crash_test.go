@@ -114,7 +114,7 @@ func (s *scenario) doSync(words []string) error {
 		err := s.doSync(words[1:])
 		s.fs.OnSync(nil)
 		if !errors.Is(err, syscall.EIO) {
-			return fmt.Errorf("got %v instead of EIO", err)
+			return fmt.Errorf("got %w instead of EIO", err)
 		}
 		return nil
 	case "writeback":

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,14 +14,14 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it is only read
 	size, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
 	data := make([]byte, size)
 	n, err := f.ReadAt(data, 0)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil // it shrank since Size, or is empty
 	}
 	return data[:n], err

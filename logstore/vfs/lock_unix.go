@@ -22,7 +22,7 @@ func lockFile(name string) (io.Closer, error) {
 	if err == nil {
 		return f, nil
 	}
-	f.Close()
+	_ = f.Close() // the error of the lock counts
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrLocked
 	}

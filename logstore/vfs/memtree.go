@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -167,7 +168,7 @@ func (m *memory) remove(name string) error {
 
 func (m *memory) removeAll(name string) error {
 	dir, base, err := m.parent(name)
-	if err == syscall.ENOENT || err == nil && dir.children[base] == nil {
+	if errors.Is(err, syscall.ENOENT) || err == nil && dir.children[base] == nil {
 		return nil
 	}
 	if err != nil {

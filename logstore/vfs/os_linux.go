@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -28,7 +29,7 @@ func control(f *os.File, op string, call func(fd int) error) error {
 	var callErr error
 	err = raw.Control(func(fd uintptr) {
 		for {
-			if callErr = call(int(fd)); callErr != unix.EINTR {
+			if callErr = call(int(fd)); !errors.Is(callErr, unix.EINTR) {
 				return
 			}
 		}
@@ -47,7 +48,7 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }() // Sync has told
 	return d.Sync()
 }
 
@@ -65,7 +66,7 @@ func openSyncer(dir string) (Syncer, error) {
 	}
 	good, err := syncfsReportsErrors(d)
 	if err != nil {
-		d.Close()
+		_ = d.Close() // nothing was written to it
 		return nil, fmt.Errorf("examine the file system of %s: %w", dir, err)
 	}
 	return &osSyncer{dir: d, syncfs: good}, nil

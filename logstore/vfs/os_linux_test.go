@@ -12,8 +12,15 @@ func TestKernelAtLeast(t *testing.T) {
 		release string
 		want    bool
 	}{
-		{"5.8.0", true}, {"5.8-rc1", true}, {"5.10.1-generic", true}, {"6.0", true},
-		{"5.7.19", false}, {"4.19.0", false}, {"5", false}, {"", false}, {"Linux", false},
+		{"5.8.0", true},
+		{"5.8-rc1", true},
+		{"5.10.1-generic", true},
+		{"6.0", true},
+		{"5.7.19", false},
+		{"4.19.0", false},
+		{"5", false},
+		{"", false},
+		{"Linux", false},
 	}
 	for _, test := range tests {
 		if got := kernelAtLeast(test.release, 5, 8); got != test.want {

@@ -139,7 +139,7 @@ func TestAnswerThatIsReadyWhenADrainEnds(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			_ = conn.SetReadDeadline(time.Now().Add(10*time.Second))
+			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 			for id := range int32(2 * rounds) {
 				if _, err := conn.Write(produce(id, "body")); err != nil {
 					t.Error(err)

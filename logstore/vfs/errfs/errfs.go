@@ -135,8 +135,12 @@ func errno(name string) (error, error) {
 		name string
 		err  error
 	}{
-		{"EIO", syscall.EIO}, {"ENOSPC", syscall.ENOSPC}, {"EACCES", syscall.EACCES},
-		{"EROFS", syscall.EROFS}, {"EMFILE", syscall.EMFILE}, {"ENOENT", syscall.ENOENT},
+		{"EIO", syscall.EIO},
+		{"ENOSPC", syscall.ENOSPC},
+		{"EACCES", syscall.EACCES},
+		{"EROFS", syscall.EROFS},
+		{"EMFILE", syscall.EMFILE},
+		{"ENOENT", syscall.ENOENT},
 		{"EEXIST", syscall.EEXIST},
 	} {
 		if e.name == name {

@@ -34,8 +34,10 @@ const (
 
 // Ops lists all kinds.
 func Ops() []Op {
-	return []Op{Open, Mkdir, Remove, RemoveAll, Rename, Stat, ReadDir, Lock, Space,
-		Read, Write, Truncate, Size, Close, Sync, SyncDir, SyncAll}
+	return []Op{
+		Open, Mkdir, Remove, RemoveAll, Rename, Stat, ReadDir, Lock, Space,
+		Read, Write, Truncate, Size, Close, Sync, SyncDir, SyncAll,
+	}
 }
 
 // Call is one call that is about to be made.
