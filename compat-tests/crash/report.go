@@ -2,6 +2,7 @@ package crash
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,9 +33,8 @@ func (r *run) writeEvidence(file string, passed bool) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	_, err = fmt.Fprintln(f, r.evidence(passed))
-	return err
+	return errors.Join(err, f.Close())
 }
 
 func commit() string {

@@ -3,6 +3,7 @@ package crash
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -75,7 +76,7 @@ func program(ctx context.Context, writer string, rng *rand.Rand, h *history, arg
 
 // feed writes lines in bursts until the run's time is over, and returns their number.
 func feed(ctx context.Context, writer string, run int, rng *rand.Rand, to io.WriteCloser) (lines int, err error) {
-	defer to.Close()
+	defer func() { err = errors.Join(err, to.Close()) }()
 	over := time.NewTimer(upTo(rng, maxRun))
 	defer over.Stop()
 	burst := time.NewTicker(5 * time.Millisecond)

@@ -62,7 +62,7 @@ func (d *smallDisk) fill(name string, leave int64) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it is full: that is its purpose
 	if _, err := io.CopyN(f, rand.Reader, d.free()-leave); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		d.t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func FreePort(t testing.TB) int {
 		port := 20000 + rand.IntN(12000)
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
-			l.Close()
+			_ = l.Close() // it was only tried
 			return port
 		}
 	}
