@@ -470,3 +470,24 @@ func TestErrorResponseAnswersEveryTopicNamed(t *testing.T) {
 		t.Errorf("%+v", alter)
 	}
 }
+
+// TestBrokerEpochsRiseOverLeaderships: the registrations of many brokers may share one entry
+// of the log, so that their epochs are ahead of its index when the next leader takes over.
+func TestBrokerEpochsRiseOverLeaderships(t *testing.T) {
+	image := metadata.NewDelta(metadata.Empty())
+	for id := range int32(9) {
+		err := image.Replay(metadata.RegisterBrokerRecord{Broker: metadata.Broker{
+			ID: id, Epoch: int64(100 + id), IncarnationID: uuid.UUID{1: byte(id + 1)},
+			Listeners: []metadata.Endpoint{{Name: "PLAINTEXT", Host: "b", Port: 9092}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	opts := Options{}.withDefaults()
+	s := &state{opts: &opts}
+	s.activate(time.Now(), image.Image(metadata.Position{Index: 102, Term: 3}))
+	if epoch := s.newBrokerEpoch(); epoch <= 108 {
+		t.Errorf("new epoch %d, broker 8 has 108", epoch)
+	}
+}

@@ -79,6 +79,9 @@ func (s *state) activate(now time.Time, image *metadata.Image) {
 func (s *state) rebuild(now time.Time, image *metadata.Image) {
 	s.image, s.committed = image, image.Position()
 	s.lastEpoch = 0 // what was given since and is not in image was given to nobody
+	for b := range image.Brokers() {
+		s.lastEpoch = max(s.lastEpoch, b.Epoch)
+	}
 	s.names = collisions{}
 	for t := range image.Topics() {
 		s.names.add(t.Name)
@@ -121,11 +124,9 @@ func (s *state) apply(records []metadata.Record) {
 	s.image = delta.Image(s.image.Position())
 }
 
-// newBrokerEpoch gives an epoch higher than every earlier one of any broker.
-//
-// It is at most the index of the entry that will hold the registration, since each
-// decision has an entry of its own: the next leader, which knows only what is in the log,
-// starts above that index.
+// newBrokerEpoch gives an epoch higher than every earlier one of any broker that is
+// registered. Several registrations may share one entry of the log, so an epoch may be
+// larger than its entry's index: the next leader looks at those in its image.
 func (s *state) newBrokerEpoch() int64 {
 	s.lastEpoch = max(s.lastEpoch, int64(s.committed.Index)) + 1
 	return s.lastEpoch
