@@ -38,20 +38,22 @@ test-slow: ## the tests of `test` with their long settings, and those behind the
 	$(GO) test $(RACE) -tags 'slow invariants' -timeout 60m ./...
 
 .PHONY: check
-check: fmt-check lint arch vet-darwin build-arm64 generate-check test ## everything that must be green before a commit
+check: lint arch vet-darwin build-arm64 generate-check test ## everything that must be green before a commit
+
+# The linter is built once; tools/go.mod pins it.
+LINTER := bin/golangci-lint
+$(LINTER): tools/go.mod tools/go.sum
+	$(GO) build -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: lint
-lint: ## golangci-lint, pinned in tools/go.mod
-	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+lint: $(LINTER) ## golangci-lint over both modules, formatting included
+	$(LINTER) run ./...
+	cd compat-tests && ../$(LINTER) run --config ../.golangci.yml ./...
 
 .PHONY: fmt
-fmt: ## format every Go file
-	$(GO) tool -modfile=tools/go.mod gofumpt -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
-
-.PHONY: fmt-check
-fmt-check:
-	@out=$$($(GO) tool -modfile=tools/go.mod gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); \
-	if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
+fmt: $(LINTER) ## format every Go file
+	$(LINTER) fmt ./...
+	cd compat-tests && ../$(LINTER) fmt --config ../.golangci.yml ./...
 
 .PHONY: arch
 arch: ## who may import whom, and which package lacks its page
@@ -82,12 +84,21 @@ fuzz: ## each fuzz target for TIME (30s)
 	  done; done
 
 .PHONY: crash
-crash: ## kill a broker with SIGKILL, KILLS times, under load of three client programs (needs kcat)
-	cd compat-tests && KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -v ./crash
+crash: ## kill a broker with SIGKILL, KILLS times for each durability, under load of three client programs (needs kcat)
+	@mkdir -p docs/evidence
+	cd compat-tests && KILLS=$(KILLS) EVIDENCE=$(CURDIR)/docs/evidence/crash.txt $(GO) test -count=1 -timeout 60m -v ./crash
 
 .PHONY: compat
 compat: ## every foreign client (needs kcat)
 	cd compat-tests && $(GO) test -count=1 -timeout 20m ./franz ./kcat
+
+.PHONY: dumplog
+dumplog: ## Kafka's own DumpLogSegments reads every file (needs Java, and Maven once)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m ./dumplog
+
+.PHONY: disk
+disk: ## fill the disk under a broker (needs root; DISK_FS=ext4 for more than a tmpfs)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m -v ./disk
 
 .PHONY: sim
 sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier, a tenth of the real one
