@@ -357,13 +357,18 @@ func (d *driver) failed(ctx context.Context, o outcome) {
 	if !errors.Is(o.err, metalog.ErrFull) { // the metadata log says once that its disk is full
 		d.c.opts.Logger.Warn("metadata proposal failed", "term", d.term, "error", o.err)
 	}
-	if head := d.pending[0]; head.request != nil && !errors.Is(o.err, kafkaerr.NotController) && errors.Is(o.err, kafkaerr.KafkaStorageError) {
+	head, pause := d.pending[0], time.Duration(0)
+	switch {
+	case head.request == nil:
+		// What time alone has caused, the next tick would decide again at once.
+		pause = barrierRetry
+	case !errors.Is(o.err, kafkaerr.NotController) && errors.Is(o.err, kafkaerr.KafkaStorageError):
 		// Nothing was written, and to send it again at once would not help.
 		head.answer(answer{response: ErrorResponse(head.request.call.Request, o.err), at: d.state.committed})
 		d.pop()
 	}
 	d.abandon(o.err)
-	d.recover(ctx, 0)
+	d.recover(ctx, pause)
 }
 
 // release answers the oldest decisions that have nothing to wait for.

@@ -329,6 +329,29 @@ func TestFullDiskIsAnsweredAndForgotten(t *testing.T) {
 	})
 }
 
+// While the disk is full, what the clock alone demands is tried again, at a pace.
+func TestFullDiskIsNoReasonToSpin(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		r.lead(1)
+		epochs := r.brokers(2)
+		r.log.fill(metalog.ErrFull)
+		before := r.log.tries()
+		for range 20 { // broker 2 is silent and should be fenced
+			time.Sleep(500 * time.Millisecond)
+			r.heartbeat(1, epochs[1])
+		}
+		if tries := r.log.tries() - before; tries < 10 || tries > 100 {
+			t.Errorf("%d tries in ten seconds", tries)
+		}
+		r.log.fill(nil)
+		time.Sleep(time.Second)
+		r.heartbeat(1, epochs[1])
+		if !r.log.newest().Broker(2).Fenced {
+			t.Error("broker 2 is not fenced when there is room again")
+		}
+	})
+}
+
 func TestSilentBrokerIsFencedWhenItsSessionEnds(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.lead(1)

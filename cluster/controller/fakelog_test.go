@@ -32,6 +32,7 @@ type fakeLog struct {
 	barriers  int
 	fates     map[uint64]fate // by number within the term
 	noBarrier error
+	full      error // what Start answers until further notice
 }
 
 // fate is what a test has planned for an entry.
@@ -80,6 +81,20 @@ func (l *fakeLog) planNext(f fate) {
 	l.fates[l.started+1] = f
 }
 
+// fill makes Start answer err until it is nil.
+func (l *fakeLog) fill(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full = err
+}
+
+// tries is how often an entry was started, or refused.
+func (l *fakeLog) tries() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.terms)
+}
+
 // counts gives how many entries were started in this term, and how many barriers ever.
 func (l *fakeLog) counts() (started uint64, barriers int) {
 	l.mu.Lock()
@@ -110,6 +125,9 @@ func (l *fakeLog) Start(_ context.Context, term metalog.Term, records []metadata
 	}
 	f := l.fates[l.started+1]
 	delete(l.fates, l.started+1)
+	if f.start == nil {
+		f.start = l.full
+	}
 	if f.start != nil {
 		return nil, f.start
 	}
