@@ -40,6 +40,7 @@ type Broker struct {
 	published  imagePublisher
 	controller *controller.Controller
 	replicas   *replica.Manager
+	failures   failures
 	node       *node.Node
 	handlers   *handlers.Handlers
 	server     *wire.Server

@@ -68,7 +68,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 	}
 	options := node.Options{
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Incarnation: incarnation,
-		LogDirs: b.directoryIDs(), Listeners: listeners, Features: supportedFeatures(),
+		Listeners: listeners, Features: supportedFeatures(),
 		PreviousBrokerEpoch: b.previousEpoch(),
 		Channel:             b.controller, Metadata: b.metalog,
 		HeartbeatInterval: b.cfg.HeartbeatInterval, RequestTimeout: b.cfg.SessionTimeout,
@@ -80,7 +80,11 @@ func (b *Broker) startNode(ctx context.Context) error {
 	if options.ClusterID, err = b.awaitClusterID(ctx); err != nil {
 		return err
 	}
+	// With the first metadata the logs were opened, as far as they can be.
+	b.failures.noteStart(b.replicas)
+	options.LogDirs = b.failures.online(b.directoryIDs())
 	b.node = node.New(options)
+	b.failures.reportTo(b.node)
 	b.onStop(func(context.Context) error {
 		b.node.Close()
 		return nil

@@ -93,9 +93,7 @@ func (b *Broker) directoryFailed(d *logstore.Dir, err error) {
 	if b.replicas != nil {
 		b.replicas.DirectoryFailed(d, err)
 	}
-	if b.node != nil {
-		b.node.ReportOfflineDir(d.DirectoryID())
-	}
+	b.failures.directory(d.DirectoryID())
 }
 
 func (b *Broker) logFailed(l *logstore.Log, err error) {
@@ -103,9 +101,7 @@ func (b *Broker) logFailed(l *logstore.Log, err error) {
 	if b.replicas != nil {
 		b.replicas.LogFailed(l, err)
 	}
-	if b.node != nil {
-		b.node.ReportFailedReplica(l.ID().TopicID, l.ID().Partition)
-	}
+	b.failures.replica(replica.TopicIDPartition{TopicID: l.ID().TopicID, Partition: l.ID().Partition})
 }
 
 // openMetadata opens the metadata log. Its publishers are the replicas and, last, the

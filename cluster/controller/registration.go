@@ -256,8 +256,7 @@ func registered(req *kmsg.BrokerRegistrationRequest, epoch int64) *kmsg.BrokerRe
 
 // restartedReplicas decides what a new incarnation's copies are still worth. By partition:
 //
-//	A  its directory is gone: it leaves ISR and ELR, even as the last member (D19). An
-//	   empty copy must not make others truncate theirs.
+//	A  its directory is not there: see leaveWithDirectory.
 //	B  a live member of ISR or ELR can lead: it leaves the ISR, and fetches what it may
 //	   have lost from that one.
 //	C  otherwise it stays what it is, if its disk has every record that was acknowledged:
@@ -275,7 +274,7 @@ func (s *state) restartedReplicas(now time.Time, old, b *metadata.Broker, clean 
 		var changed bool
 		switch {
 		case directoryGone(old, b, directoryOf(p, b.ID)): // case A
-			record, changed = changeRecord(tp.topic.ID, p, s.change(tp, acceptable).gone(b.ID).build())
+			record, changed = changeRecord(tp.topic.ID, p, s.leaveWithDirectory(tp, b.ID, clean, acceptable))
 		case !s.keepsRecords(tp.topic.Name, clean): // cases B and C
 			record, changed = changeRecord(tp.topic.ID, p, s.change(tp, acceptable).lost(b.ID).build())
 		case slices.Contains(p.ISR, b.ID): // cases B and C
@@ -286,6 +285,26 @@ func (s *state) restartedReplicas(now time.Time, old, b *metadata.Broker, clean 
 		}
 	}
 	return records
+}
+
+// leaveWithDirectory takes a replica out of ISR and ELR whose directory was not registered:
+// an empty copy must not make others truncate theirs (D19).
+//
+// If then nobody can lead, the directory may hold the only copy of what was acknowledged,
+// and may only have failed to be mounted. So the replica stays eligible, or the last known
+// leader where it may lack records, and leads again when its directory is back. No other
+// copy can pass for that one meanwhile: a replica leads from the directory only that it is
+// assigned to. One whose directory was never told has nothing to be recognised by.
+func (s *state) leaveWithDirectory(tp topicPartition, broker int32, clean bool, acceptable func(int32) bool) *metadata.Partition {
+	next := s.change(tp, acceptable).gone(broker).build()
+	switch {
+	case next.Leader >= 0 || !isAssigned(directoryOf(tp.partition, broker)):
+		return next
+	case s.keepsRecords(tp.topic.Name, clean):
+		return s.change(tp, acceptable).without(broker).build()
+	default:
+		return s.change(tp, acceptable).lost(broker).build()
+	}
 }
 
 // keepsRecords reports whether a restarted broker still has every record that a topic
@@ -301,8 +320,10 @@ func (s *state) keepsRecords(topic string, clean bool) bool {
 // directoryGone reports whether the directory of a replica is not among the newcomer's.
 // A replica whose directory was never told may have been in any of the old ones.
 func directoryGone(old, b *metadata.Broker, dir uuid.UUID) bool {
-	if dir != uuid.DirUnassigned && dir != uuid.DirMigrating {
+	if isAssigned(dir) {
 		return !b.HasOnlineDir(dir)
 	}
 	return old == nil || slices.ContainsFunc(old.LogDirs, func(d uuid.UUID) bool { return !slices.Contains(b.LogDirs, d) })
 }
+
+func isAssigned(dir uuid.UUID) bool { return dir != uuid.DirUnassigned && dir != uuid.DirMigrating }

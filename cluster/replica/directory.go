@@ -236,8 +236,7 @@ func storageError(err error) error {
 	return fmt.Errorf("%w: %w", kafkaerr.KafkaStorageError, err)
 }
 
-// OfflineReplicas lists the replicas here that cannot serve, with the reasons: what
-// BrokerHeartbeat reports (D24).
+// OfflineReplicas lists the replicas here that cannot serve, with the reasons.
 func (m *Manager) OfflineReplicas() map[TopicIDPartition]error {
 	offline := make(map[TopicIDPartition]error)
 	for _, h := range m.all() {
@@ -246,6 +245,29 @@ func (m *Manager) OfflineReplicas() map[TopicIDPartition]error {
 		}
 	}
 	return offline
+}
+
+// OfflineDirs lists the directories that are of no use: whose disk has failed, or whose
+// logs could not be opened at start.
+func (m *Manager) OfflineDirs() (ids []uuid.UUID) {
+	for _, d := range m.dirs {
+		if d.offline() != nil {
+			ids = append(ids, d.DirectoryID())
+		}
+	}
+	return ids
+}
+
+// DamagedReplicas lists the replicas that cannot serve for a reason of their own: what
+// BrokerHeartbeat reports (D24). Those of an offline directory are not among them, whose
+// copies may be as good as ever when the directory is back.
+func (m *Manager) DamagedReplicas() (ids []TopicIDPartition) {
+	for _, h := range m.all() {
+		if h.remains != nil || h.log != nil && h.log.Failure() != nil {
+			ids = append(ids, h.ID())
+		}
+	}
+	return ids
 }
 
 // Close flushes and closes every directory, with brokerEpoch in its clean shutdown

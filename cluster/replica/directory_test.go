@@ -9,6 +9,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // count counts the entries of all directories whose names end so.
@@ -72,6 +73,8 @@ func TestDirectoryFails(t *testing.T) {
 		expect(t, "the other goes on", len(h.read(good, 0)), 2)
 		expect(t, "offline", len(h.m.OfflineReplicas()), 1)
 		expect(t, "not all", h.offline, error(nil))
+		expect(t, "reported", h.m.OfflineDirs(), []uuid.UUID{h.dirs[0].DirectoryID()})
+		expect(t, "no replica is damaged", len(h.m.DamagedReplicas()), 0)
 
 		h.topic("new", 2, alone)
 		expect(t, "new logs go to the other", len(h.dirs[1].Logs()), 3)
@@ -130,6 +133,8 @@ func TestDamagedLogIsOffline(t *testing.T) {
 		expectError(t, "damaged", h.produce(bad, AcksAll, "x").result().Err, "KAFKA_STORAGE_ERROR")
 		expect(t, "the other", h.read(good, 0), []string{"b"})
 		expect(t, "not set aside", h.count("-stray"), 0)
+		expect(t, "reported", h.m.DamagedReplicas(), []TopicIDPartition{bad})
+		expect(t, "directories reported", len(h.m.OfflineDirs()), 0)
 		h.stop()
 	})
 }
