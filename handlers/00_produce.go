@@ -44,13 +44,13 @@ const adminClientID = "__admin_client"
 // produceCall is a Produce request on its way.
 type produceCall struct {
 	h      *Handlers
-	call   *call
+	call   call
 	req    *kmsg.ProduceRequest
 	answer produceAnswer
 	append replica.AppendRequest
 	places []producePlace       // in the answer, of append.Partitions, same order
 	queued map[producePlace]int // index in places; nil until a partition is named again
-	wait   *wire.Pending        // nil: answered in the first stage
+	wait   wire.Pending         // the second stage, if there is one
 
 	// one is room for what the usual request has, one partition.
 	one struct {
@@ -59,7 +59,7 @@ type produceCall struct {
 	}
 }
 
-func (h *Handlers) produce(_ context.Context, c *call, req *kmsg.ProduceRequest) wire.Outcome {
+func (h *Handlers) produce(_ context.Context, c call, req *kmsg.ProduceRequest) wire.Outcome {
 	p := &produceCall{h: h, call: c, req: req}
 	p.answer.init(req.Version)
 	err := p.refusal()
@@ -75,18 +75,19 @@ func (h *Handlers) produce(_ context.Context, c *call, req *kmsg.ProduceRequest)
 	}
 	p.append.Acks, p.append.RequestVersion = req.Acks, req.Version
 	p.append.Timeout = time.Duration(req.TimeoutMillis) * time.Millisecond
-	p.append.Done = p.done
-	p.wait = wire.NewPending()
+	p.append.Done, p.append.Of = produceDone, p
 	if !h.replicas.Append(&p.append) {
 		c.request.Park()
-		return wire.Outcome{Pending: p.wait}
+		c.request.FreeBody() // the records are in the log; what is answered was copied
+		return wire.Outcome{Pending: &p.wait}
 	}
 	p.fill()
 	return p.outcome()
 }
 
-// done is the second stage's end.
-func (p *produceCall) done(*replica.AppendRequest) {
+// produceDone is the second stage's end.
+func produceDone(a *replica.AppendRequest) {
+	p := a.Of.(*produceCall)
 	p.fill()
 	p.wait.Complete(p.outcome())
 }

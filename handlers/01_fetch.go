@@ -13,7 +13,6 @@ import (
 	"github.com/klamm-mq/klamm/cluster/fetchsession"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
-	"github.com/klamm-mq/klamm/protocol/fetchenc"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 	"github.com/klamm-mq/klamm/protocol/wire"
@@ -45,15 +44,36 @@ const futureReplicaID int32 = -3
 // fetchCall is a Fetch request on its way.
 type fetchCall struct {
 	h       *Handlers
-	call    *call
+	call    call
 	req     *kmsg.FetchRequest
 	session *fetchsession.Context
 	ask     replica.FetchRequest
 	parts   []fetchsession.Partition // in the order of the answer: read ones, then failed ones
 	results []replica.FetchResult    // of parts, same order
+	resp    kmsg.FetchResponse
+	regions []wire.Region // of the partitions in resp, in order
+
+	// one is room for what a fetch of one partition has.
+	one struct {
+		asked, wanted, part [1]fetchsession.Partition
+		ask                 [1]replica.FetchPartition
+		result              [1]replica.FetchResult
+		answer              [1]fetchsession.Answer
+		topic               [1]kmsg.FetchResponseTopic
+		partition           [1]kmsg.FetchResponseTopicPartition
+		region              [1]wire.Region
+	}
 }
 
-func (h *Handlers) fetch(ctx context.Context, c *call, req *kmsg.FetchRequest) wire.Outcome {
+// room is a slice for n elements without any yet: one, if that is enough.
+func room[T any](one []T, n int) []T {
+	if n <= len(one) {
+		return one[:0]
+	}
+	return make([]T, 0, n)
+}
+
+func (h *Handlers) fetch(ctx context.Context, c call, req *kmsg.FetchRequest) wire.Outcome {
 	f := &fetchCall{h: h, call: c, req: req}
 	if err := checkFetchTags(req); err != nil {
 		return wire.Outcome{Close: err}
@@ -104,6 +124,7 @@ func (f *fetchCall) sessionRequest() fetchsession.Request {
 	r := fetchsession.Request{
 		Version: f.req.Version, SessionID: f.req.SessionID, Epoch: f.req.SessionEpoch, Follower: id >= 0,
 	}
+	r.Partitions = f.one.asked[:0]
 	for i := range f.req.Topics {
 		topic := &f.req.Topics[i]
 		for j := range topic.Partitions {
@@ -128,9 +149,9 @@ func (f *fetchCall) sessionRequest() fetchsession.Request {
 // which come last in the answer.
 func (f *fetchCall) resolve() {
 	image := f.h.image()
-	wanted := f.session.Partitions(nil, func(id uuid.UUID) string { return nameOf(image, id) })
-	f.parts = make([]fetchsession.Partition, 0, len(wanted))
-	f.ask.Partitions = make([]replica.FetchPartition, 0, len(wanted))
+	wanted := f.session.Partitions(f.one.wanted[:0], func(id uuid.UUID) string { return nameOf(image, id) })
+	f.parts = room(f.one.part[:], len(wanted))
+	f.ask.Partitions = room(f.one.ask[:], len(wanted))
 	var failed []fetchsession.Partition
 	var errs []error
 	for i := range wanted {
@@ -147,7 +168,7 @@ func (f *fetchCall) resolve() {
 			Result: replica.FetchResult{Err: err},
 		})
 	}
-	f.results = make([]replica.FetchResult, len(f.parts), len(wanted))
+	f.results = room(f.one.result[:], len(wanted))[:len(f.parts)]
 	f.parts = append(f.parts, failed...)
 	for _, err := range errs {
 		f.results = append(f.results, unreadable(err))
@@ -183,137 +204,4 @@ func (f *fetchCall) bounds() {
 		f.ask.Isolation = replica.ReadUncommitted
 	}
 	f.ask.AnyReplica = f.ask.ReplicaID < 0 && f.req.Version >= 11
-}
-
-// unreadable is the answer about a partition that is not asked for its records. Unlike
-// one that was asked, it has a list of aborted transactions, an empty one
-// (FetchResponse.partitionResponse).
-func unreadable(err error) replica.FetchResult {
-	return replica.FetchResult{
-		Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1,
-		AbortedTransactions: []replica.AbortedTransaction{},
-	}
-}
-
-// failed is an answer whose error concerns the session.
-func (f *fetchCall) failed(err error) wire.Outcome {
-	resp := f.req.ResponseKind().(*kmsg.FetchResponse)
-	resp.ErrorCode = kafkaerr.Code(err)
-	return wire.Outcome{Response: encode(f.call, resp)}
-}
-
-// refused is the answer to a request that cannot be carried out: the error stands for
-// the whole and, since versions before 7 know no such error, for each partition named, as
-// long as these have names (FetchRequest.getErrorResponse).
-func (f *fetchCall) refused(err error) wire.Outcome {
-	resp := f.req.ResponseKind().(*kmsg.FetchResponse)
-	resp.ErrorCode, resp.SessionID = kafkaerr.Code(err), f.req.SessionID
-	if f.req.Version >= 13 {
-		return wire.Outcome{Response: encode(f.call, resp)}
-	}
-	result := unreadable(err)
-	for i := range f.req.Topics {
-		topic := kmsg.NewFetchResponseTopic()
-		topic.Topic = f.req.Topics[i].Topic
-		for j := range f.req.Topics[i].Partitions {
-			topic.Partitions = append(topic.Partitions, f.partition(resp, f.req.Topics[i].Partitions[j].Partition, &result))
-		}
-		resp.Topics = append(resp.Topics, topic)
-	}
-	return wire.Outcome{Response: encode(f.call, resp)}
-}
-
-// outcome passes the results through the session and encodes what it lets through.
-func (f *fetchCall) outcome() wire.Outcome {
-	answers := make([]fetchsession.Answer, len(f.parts))
-	for i := range f.parts {
-		r := &f.results[i]
-		answers[i] = fetchsession.Answer{
-			Key: f.parts[i].Key, RecordsBytes: regionLen(r.Records), HighWatermark: r.HighWatermark,
-			LogStartOffset: r.LogStartOffset, Failed: r.Err != nil, Diverging: r.Diverging != nil,
-		}
-	}
-	sessionID, err := f.session.UpdateAndFilter(f.call.request.Received, answers)
-	resp := f.req.ResponseKind().(*kmsg.FetchResponse)
-	resp.SessionID, resp.ErrorCode = sessionID, kafkaerr.Code(err)
-	regions := f.shape(resp, answers)
-	out := f.call.request.NewResponse()
-	fetchenc.Append(out, resp, func(topic, partition int) wire.Region { return regions[topic][partition] })
-	return wire.Outcome{Response: out}
-}
-
-// shape builds the response of the included answers, and their regions in the same
-// places. Regions of the others are given back.
-func (f *fetchCall) shape(resp *kmsg.FetchResponse, answers []fetchsession.Answer) (regions [][]wire.Region) {
-	for i := range answers {
-		r := &f.results[i]
-		if !answers[i].Include {
-			if r.Records != nil {
-				r.Records.Release()
-			}
-			continue
-		}
-		key := answers[i].Key
-		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != key.Topic || resp.Topics[n-1].TopicID != key.TopicID {
-			topic := kmsg.NewFetchResponseTopic()
-			topic.Topic, topic.TopicID = key.Topic, key.TopicID
-			resp.Topics, regions = append(resp.Topics, topic), append(regions, nil)
-		}
-		last := len(resp.Topics) - 1
-		resp.Topics[last].Partitions = append(resp.Topics[last].Partitions, f.partition(resp, key.Partition, r))
-		regions[last] = append(regions[last], r.Records)
-	}
-	return regions
-}
-
-func (f *fetchCall) partition(resp *kmsg.FetchResponse, index int32, r *replica.FetchResult) kmsg.FetchResponseTopicPartition {
-	p := kmsg.NewFetchResponseTopicPartition()
-	p.Partition, p.ErrorCode = index, f.code(r.Err)
-	p.HighWatermark, p.LastStableOffset, p.LogStartOffset = r.HighWatermark, r.LastStableOffset, r.LogStartOffset
-	p.PreferredReadReplica = -1
-	p.RecordBatches = []byte{} // empty, not null: Kafka never answers null
-	if r.AbortedTransactions != nil {
-		p.AbortedTransactions = make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, len(r.AbortedTransactions))
-		for i, txn := range r.AbortedTransactions {
-			p.AbortedTransactions[i].ProducerID, p.AbortedTransactions[i].FirstOffset = txn.ProducerID, txn.FirstOffset
-		}
-	}
-	if r.Diverging != nil {
-		p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset = r.Diverging.Epoch, r.Diverging.EndOffset
-	}
-	if f.req.Version >= 16 && (errors.Is(r.Err, kafkaerr.NotLeaderOrFollower) || errors.Is(r.Err, kafkaerr.FencedLeaderEpoch)) {
-		p.CurrentLeader.LeaderID, p.CurrentLeader.LeaderEpoch = r.CurrentLeader.ID, r.CurrentLeader.Epoch
-		if f.ask.ReplicaID < 0 { // followers know the brokers from metadata
-			f.addLeaderAddress(resp, r.CurrentLeader.ID)
-		}
-	}
-	return p
-}
-
-// code maps an error that clients of version 5 and below would take for a permanent one.
-func (f *fetchCall) code(err error) int16 {
-	if f.req.Version <= 5 && errors.Is(err, kafkaerr.KafkaStorageError) {
-		return kafkaerr.Code(kafkaerr.NotLeaderOrFollower)
-	}
-	return kafkaerr.Code(err)
-}
-
-func (f *fetchCall) addLeaderAddress(resp *kmsg.FetchResponse, id int32) {
-	for i := range resp.Brokers {
-		if resp.Brokers[i].NodeID == id {
-			return
-		}
-	}
-	if host, port, rack, ok := f.h.leaderAddress(f.call, id); ok {
-		b := kmsg.NewFetchResponseBroker()
-		b.NodeID, b.Host, b.Port, b.Rack = id, host, port, rack
-		resp.Brokers = append(resp.Brokers, b)
-	}
-}
-
-func regionLen(r wire.Region) int {
-	if r == nil {
-		return 0
-	}
-	return r.Len()
 }

@@ -25,7 +25,7 @@ import (
 //	v11  earliest pending upload, -6 (KIP-1023)
 //
 // A topic that is named in several places is answered in one, as in Kafka.
-func (h *Handlers) listOffsets(_ context.Context, _ *call, req *kmsg.ListOffsetsRequest) (kmsg.Response, error) {
+func (h *Handlers) listOffsets(_ context.Context, _ call, req *kmsg.ListOffsetsRequest) (kmsg.Response, error) {
 	l := listOffsetsCall{req: req, image: h.image(), repeated: repeatedPartitions(req)}
 	l.ask = replica.ListOffsetsRequest{Version: req.Version, ReplicaID: req.ReplicaID, Isolation: replica.Isolation(req.IsolationLevel)}
 	for i := range req.Topics {

@@ -27,7 +27,7 @@ import (
 //	v12  topics may be asked by id
 //	v13  top-level error code (KIP-1102)
 
-func (h *Handlers) metadata(_ context.Context, c *call, req *kmsg.MetadataRequest) (kmsg.Response, error) {
+func (h *Handlers) metadata(_ context.Context, c call, req *kmsg.MetadataRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	if err := checkMetadata(req); err != nil {
 		return metadataError(req, resp, err), nil
@@ -120,7 +120,7 @@ func newMetadataAsk(req *kmsg.MetadataRequest) metadataAsk {
 	return ask
 }
 
-func (h *Handlers) metadataByID(image *metadata.Image, c *call, ids []uuid.UUID, resp *kmsg.MetadataResponse) {
+func (h *Handlers) metadataByID(image *metadata.Image, c call, ids []uuid.UUID, resp *kmsg.MetadataResponse) {
 	for _, id := range ids {
 		if topic := image.TopicByID(id); topic != nil {
 			resp.Topics = append(resp.Topics, h.topicMetadata(image, c, topic))
@@ -132,7 +132,7 @@ func (h *Handlers) metadataByID(image *metadata.Image, c *call, ids []uuid.UUID,
 	}
 }
 
-func (h *Handlers) metadataByName(image *metadata.Image, c *call, ask metadataAsk, resp *kmsg.MetadataResponse) {
+func (h *Handlers) metadataByName(image *metadata.Image, c call, ask metadataAsk, resp *kmsg.MetadataResponse) {
 	var missing []string
 	for _, name := range ask.names {
 		if topic := image.Topic(name); topic != nil {
@@ -154,7 +154,7 @@ func (h *Handlers) metadataByName(image *metadata.Image, c *call, ask metadataAs
 	}
 }
 
-func (h *Handlers) topicMetadata(image *metadata.Image, c *call, topic *metadata.Topic) kmsg.MetadataResponseTopic {
+func (h *Handlers) topicMetadata(image *metadata.Image, c call, topic *metadata.Topic) kmsg.MetadataResponseTopic {
 	t := kmsg.NewMetadataResponseTopic()
 	t.Topic, t.TopicID, t.IsInternal = &topic.Name, topic.ID, metadata.IsInternalTopic(topic.Name)
 	t.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, len(topic.Partitions))
@@ -220,7 +220,7 @@ func reachable(image *metadata.Image, listener string, ids []int32) []int32 {
 }
 
 // addBrokers lists the live brokers with their addresses on the listener asked.
-func (h *Handlers) addBrokers(image *metadata.Image, c *call, resp *kmsg.MetadataResponse) {
+func (h *Handlers) addBrokers(image *metadata.Image, c call, resp *kmsg.MetadataResponse) {
 	for broker := range image.Brokers() {
 		if broker.Fenced {
 			continue

@@ -25,7 +25,7 @@ import (
 // clientSoftware is what a client may call itself (Kafka's ApiVersionsRequest).
 var clientSoftware = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
 
-func (h *Handlers) apiVersions(_ context.Context, c *call, req *kmsg.ApiVersionsRequest) (kmsg.Response, error) {
+func (h *Handlers) apiVersions(_ context.Context, c call, req *kmsg.ApiVersionsRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
 	if err := h.checkAPIVersions(req); err != nil {
 		resp.ErrorCode = kafkaerr.Code(err)

@@ -16,7 +16,7 @@ import (
 //	v5  flexible; the answer lists partitions, replication factor and all configuration (KIP-525)
 //	v6  THROTTLING_QUOTA_EXCEEDED possible (KIP-599)
 //	v7  topic id in the answer
-func (h *Handlers) createTopics(ctx context.Context, c *call, req *kmsg.CreateTopicsRequest) (kmsg.Response, error) {
+func (h *Handlers) createTopics(ctx context.Context, c call, req *kmsg.CreateTopicsRequest) (kmsg.Response, error) {
 	resp, err := h.forward(ctx, c, req)
 	if err == nil {
 		return resp, nil

@@ -15,7 +15,7 @@ import (
 //	v4  flexible
 //	v5  error message
 //	v6  by name or by id
-func (h *Handlers) deleteTopics(ctx context.Context, c *call, req *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {
+func (h *Handlers) deleteTopics(ctx context.Context, c call, req *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {
 	resp, err := h.forward(ctx, c, req)
 	if err == nil {
 		return resp, nil

@@ -17,7 +17,7 @@ import (
 // Without a transactional id the answer is a new id with epoch 0, whatever id the client
 // had. A transactional id is refused with an error that clients do not retry, until
 // transactions exist.
-func (h *Handlers) initProducerID(ctx context.Context, _ *call, req *kmsg.InitProducerIDRequest) (kmsg.Response, error) {
+func (h *Handlers) initProducerID(ctx context.Context, _ call, req *kmsg.InitProducerIDRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	if err := checkInitProducerID(req); err != nil {

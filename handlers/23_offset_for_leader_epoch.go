@@ -15,7 +15,7 @@ import (
 //	v2  current leader epoch, throttle time
 //	v3  replica id (KIP-392)
 //	v4  flexible
-func (h *Handlers) offsetForLeaderEpoch(_ context.Context, _ *call, req *kmsg.OffsetForLeaderEpochRequest) (kmsg.Response, error) {
+func (h *Handlers) offsetForLeaderEpoch(_ context.Context, _ call, req *kmsg.OffsetForLeaderEpochRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
 	image := h.image()
 	for i := range req.Topics {

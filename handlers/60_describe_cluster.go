@@ -21,7 +21,7 @@ const (
 	controllerEndpoints int8 = 2
 )
 
-func (h *Handlers) describeCluster(_ context.Context, c *call, req *kmsg.DescribeClusterRequest) (kmsg.Response, error) {
+func (h *Handlers) describeCluster(_ context.Context, c call, req *kmsg.DescribeClusterRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
 	if err := checkEndpointType(req); err != nil {
 		resp.ErrorCode, resp.ErrorMessage = kafkaerr.Code(err), kafkaerr.Message(err)

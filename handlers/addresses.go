@@ -22,7 +22,7 @@ func endpointOf(broker *metadata.Broker, listener string) *metadata.Endpoint {
 // client is connected to: whatever name, bridge or port mapping led here works again.
 // With a second broker nobody could know its address that way, so the registered one
 // counts.
-func (h *Handlers) address(image *metadata.Image, c *call, broker *metadata.Broker) (host string, port int32, ok bool) {
+func (h *Handlers) address(image *metadata.Image, c call, broker *metadata.Broker) (host string, port int32, ok bool) {
 	listener := c.request.Conn.Listener.Name
 	endpoint := endpointOf(broker, listener)
 	if endpoint == nil {
@@ -65,7 +65,7 @@ func (h *Handlers) anyAliveBroker(image *metadata.Image) int32 {
 
 // leaderAddress is where a client finds the broker that now leads, for the KIP-951 part
 // of an answer.
-func (h *Handlers) leaderAddress(c *call, id int32) (host string, port int32, rack *string, ok bool) {
+func (h *Handlers) leaderAddress(c call, id int32) (host string, port int32, rack *string, ok bool) {
 	image := h.image()
 	broker := image.Broker(id)
 	if broker == nil || broker.Fenced {

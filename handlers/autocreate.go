@@ -90,7 +90,7 @@ func (h *Handlers) createForClient(ctx context.Context, names []string) error {
 	for _, name := range names {
 		req.Topics = append(req.Topics, h.autoTopic(name))
 	}
-	resp, _, err := h.node.Call(ctx, controller.Call{Request: req, Principal: (*call)(nil).principal()})
+	resp, _, err := h.node.Call(ctx, controller.Call{Request: req, Principal: call{}.principal()})
 	if err != nil {
 		return err
 	}

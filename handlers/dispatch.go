@@ -12,7 +12,7 @@ import (
 )
 
 // route serves one API key: it decodes the body and runs the handler.
-type route func(ctx context.Context, c *call, req kmsg.Request) wire.Outcome
+type route func(ctx context.Context, c call, req kmsg.Request) wire.Outcome
 
 // makeRoutes is the list of handlers, in the order of their keys.
 func (h *Handlers) makeRoutes() map[int16]route {
@@ -31,16 +31,16 @@ func (h *Handlers) makeRoutes() map[int16]route {
 }
 
 // staged adapts a handler that builds its own outcome.
-func staged[Req kmsg.Request](fn func(context.Context, *call, Req) wire.Outcome) route {
-	return func(ctx context.Context, c *call, req kmsg.Request) wire.Outcome {
+func staged[Req kmsg.Request](fn func(context.Context, call, Req) wire.Outcome) route {
+	return func(ctx context.Context, c call, req kmsg.Request) wire.Outcome {
 		return fn(ctx, c, req.(Req))
 	}
 }
 
 // answer adapts a handler whose answer is one kmsg response. An error closes the
 // connection: it is for requests that have no answer, not for failed ones.
-func answer[Req kmsg.Request](fn func(context.Context, *call, Req) (kmsg.Response, error)) route {
-	return func(ctx context.Context, c *call, req kmsg.Request) wire.Outcome {
+func answer[Req kmsg.Request](fn func(context.Context, call, Req) (kmsg.Response, error)) route {
+	return func(ctx context.Context, c call, req kmsg.Request) wire.Outcome {
 		resp, err := fn(ctx, c, req.(Req))
 		if err != nil {
 			return wire.Outcome{Close: err}
@@ -55,7 +55,7 @@ var errBadBody = errors.New("request cannot be decoded")
 // Handle answers one request (wire.Handler). The connection has checked key and version
 // against protocol's table, but for ApiVersions, which is answered at any version.
 func (h *Handlers) Handle(ctx context.Context, r *wire.Request) wire.Outcome {
-	c := &call{request: r}
+	c := call{request: r}
 	api := r.API()
 	if r.Version < api.MinVersion || r.Version > api.MaxVersion {
 		return wire.Outcome{Response: encode(c, unsupportedAPIVersions())}
@@ -73,7 +73,7 @@ func (h *Handlers) Handle(ctx context.Context, r *wire.Request) wire.Outcome {
 func Overlaps(key int16) bool { return key == protocol.ProduceKey }
 
 // encode writes a response through a pooled buffer.
-func encode(c *call, resp kmsg.Response) *wire.Response {
+func encode(c call, resp kmsg.Response) *wire.Response {
 	out := c.request.NewResponse()
 	out.Append(resp.AppendTo)
 	return out

@@ -111,10 +111,10 @@ type call struct {
 }
 
 // principal is who asks. Without authentication everybody is anonymous.
-func (*call) principal() string { return "User:ANONYMOUS" }
+func (call) principal() string { return "User:ANONYMOUS" }
 
 // forward sends a request to the controller.
-func (h *Handlers) forward(ctx context.Context, c *call, req kmsg.Request) (kmsg.Response, error) {
+func (h *Handlers) forward(ctx context.Context, c call, req kmsg.Request) (kmsg.Response, error) {
 	resp, _, err := h.node.Call(ctx, controller.Call{Request: req, Principal: c.principal(), Received: c.request.Received})
 	return resp, err
 }

@@ -402,7 +402,7 @@ func TestAddressOfALoneBrokerIsTheOneAskedOn(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.h.advertised = func(string) bool { return c.advertised }
-		host, _, ok := f.h.address(c.image, &call{request: f.request(kmsg.NewPtrMetadataRequest())}, c.image.Broker(1))
+		host, _, ok := f.h.address(c.image, call{request: f.request(kmsg.NewPtrMetadataRequest())}, c.image.Broker(1))
 		if !ok || host != c.host {
 			t.Errorf("%s: %q, want %q", c.name, host, c.host)
 		}

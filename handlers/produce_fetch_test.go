@@ -372,7 +372,7 @@ func TestFetchOfAFutureReplicaListsNoAbortedTransactions(t *testing.T) {
 		f := newFixture(t)
 		req := fetchRequest(12)
 		req.ReplicaID, req.IsolationLevel = id, 1
-		c := &fetchCall{h: f.h, call: &call{request: f.request(req)}, req: req}
+		c := &fetchCall{h: f.h, call: call{request: f.request(req)}, req: req}
 		c.bounds()
 		if c.ask.Isolation != want {
 			t.Errorf("replica %d reads with isolation %d, want %d", id, c.ask.Isolation, want)
@@ -391,7 +391,7 @@ func TestFetchGivesRegionsBackThatItDoesNotSend(t *testing.T) {
 	f.replicas.fetched = replica.FetchResult{Records: r}
 	req := fetchRequest(12)
 	req.SessionID, req.SessionEpoch = opened.SessionID, 1
-	c := &fetchCall{h: f.h, call: &call{request: f.request(req)}, req: req}
+	c := &fetchCall{h: f.h, call: call{request: f.request(req)}, req: req}
 	c.session = f.h.sessions.NewContext(time.Now(), c.sessionRequest())
 	c.resolve()
 	f.replicas.Fetch(t.Context(), &c.ask)

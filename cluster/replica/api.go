@@ -62,6 +62,8 @@ type AppendRequest struct {
 	// Done is called once, from any goroutine and without locks, when an append that
 	// returned false has its results.
 	Done func(*AppendRequest)
+	// Of is for Done, to find what the request belongs to; nobody else looks at it.
+	Of any
 
 	delayed delayedProduce
 }

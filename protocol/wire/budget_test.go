@@ -109,6 +109,32 @@ func TestBudgetOfAFileRegion(t *testing.T) {
 	}
 }
 
+// What fits into the stage with all that follows it goes out in one write: a few bytes
+// behind a region would else be a call and a segment of their own.
+func TestBudgetOfAFileRegionWithMoreBehind(t *testing.T) {
+	file, _ := randomFile(t, 1<<20)
+	for _, c := range []struct {
+		size   int
+		writes int64
+	}{{sendfileMin, 1}, {stageSize - 100, 1}, {stageSize, 3}} {
+		region := &fileRegion{file: file, len: c.size}
+		r := newSocketRig(t, Options{Handler: HandlerFunc(func(_ context.Context, r *Request) Outcome {
+			resp := r.NewResponse()
+			resp.AddRegion(region)
+			resp.Append(func(dst []byte) []byte { return append(dst, "tail"...) })
+			return Outcome{Response: resp}
+		})})
+		conn := r.connect()
+		frame, answer := metadata(1, ""), make([]byte, 8+c.size+4)
+		exchange(t, conn, frame, answer)
+		writes := r.counts.Writes.Load()
+		exchange(t, conn, frame, answer)
+		if writes = r.counts.Writes.Load() - writes; writes != c.writes || string(answer[8+c.size:]) != "tail" {
+			t.Errorf("a region of %d bytes took %d writes, want %d", c.size, writes, c.writes)
+		}
+	}
+}
+
 // 10,000 connections that are idle after a request: one goroutine each, and no buffer.
 func TestTenThousandConnections(t *testing.T) {
 	const connections = 10_000

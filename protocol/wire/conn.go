@@ -47,6 +47,7 @@ type conn struct {
 	out  output
 	lane lane
 	wg   sync.WaitGroup // drains
+	send func()         // lane.drain, made once
 
 	lastID      string // the client id of the last request
 	greeting    bool   // only SASL and ApiVersions so far: a preface may still come
@@ -71,6 +72,7 @@ func newConn(s *Server, nc net.Conn, l ListenerInfo) *conn {
 	}
 	c.out = output{conn: nc, raw: sendfileConn(nc), pool: s.buffers, watch: &c.watch, sent: s.metrics.sent}
 	c.lane = lane{out: &c.out, broken: c.fail, spawn: c.spawnDrain, done: c.requestDone, wake: make(chan bool, 1)}
+	c.lane.slots, c.send = c.lane.few[:0], c.lane.drain
 	return c
 }
 
@@ -235,7 +237,7 @@ func (c *conn) requestDone(r *Request) {
 	c.server.metrics.ended()
 }
 
-func (c *conn) spawnDrain() { c.wg.Go(c.lane.drain) }
+func (c *conn) spawnDrain() { c.wg.Go(c.send) }
 
 // fail ends the connection; the first cause counts. Any goroutine may call it. Where
 // the server ends the connection, what was written still reaches the client: only the

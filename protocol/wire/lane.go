@@ -28,12 +28,13 @@ type lane struct {
 
 	mu       sync.Mutex
 	slots    []*slot
-	draining bool // somebody sends slots
-	parked   bool // the connection's goroutine waits on wake
+	few      [4]*slot // what slots begins with, so that a few cost no memory
+	draining bool     // somebody sends slots
+	parked   bool     // the connection's goroutine waits on wake
 	closed   bool
 }
 
-// slot is a request whose answer cannot be sent yet.
+// slot is a request whose answer cannot be sent yet: a field of it.
 type slot struct {
 	request *Request
 	outcome Outcome
@@ -50,7 +51,8 @@ func (l *lane) settle(r *Request, o Outcome) error {
 	if o.Pending == nil && l.pending() == 0 {
 		return l.emit(r, o)
 	}
-	s := &slot{request: r, outcome: o}
+	s := &r.slot
+	s.request, s.outcome = r, o
 	if err := l.push(s); err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func (l *lane) settle(r *Request, o Outcome) error {
 		l.complete(s, o)
 		return nil
 	}
-	if known, ok := o.Pending.await(func(o Outcome) { l.complete(s, o) }); ok {
+	if known, ok := o.Pending.await(l, s); ok {
 		l.complete(s, known)
 	}
 	return nil
@@ -199,7 +201,7 @@ func (l *lane) pop() *slot {
 	l.slots[0] = nil
 	l.slots = l.slots[1:]
 	if len(l.slots) == 0 {
-		l.slots = nil
+		l.slots = l.few[:0]
 	}
 	return s
 }

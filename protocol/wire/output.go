@@ -103,12 +103,13 @@ func (o *output) dropStage() {
 }
 
 func (o *output) writeResponse(s sealed) error {
-	from := s.start
+	from, left := s.start, s.resp.used-s.start+s.resp.regionN
 	for _, placed := range s.resp.regions {
 		if err := o.writeBytes(s.resp.buf.b[from:placed.at]); err != nil {
 			return err
 		}
-		if err := o.writeRegion(placed.region); err != nil {
+		left -= placed.at - from + placed.region.Len()
+		if err := o.writeRegion(placed.region, left); err != nil {
 			return err
 		}
 		from = placed.at
@@ -130,8 +131,13 @@ func (o *output) writeBytes(p []byte) error {
 	return nil
 }
 
-func (o *output) writeRegion(r Region) error {
-	if o.raw != nil && r.Len() >= sendfileMin {
+// writeRegion sends a region, after which as many bytes of the answer follow. If these
+// and the region fit into the stage, one read and one write for all of them are cheaper
+// than a call, a segment and a wake of the reader for what follows: flexible versions of
+// Fetch end with a few tags.
+func (o *output) writeRegion(r Region, follow int) error {
+	staged := follow > 0 && o.used+r.Len()+follow <= stageSize
+	if o.raw != nil && r.Len() >= sendfileMin && !staged {
 		if file, pos := r.File(); file != nil {
 			return o.sendRegion(file, pos, r.Len())
 		}

@@ -8,13 +8,16 @@ import (
 
 // Pending is an outcome that will be known later: the second stage of a handler.
 type Pending struct {
-	mu       sync.Mutex
-	done     bool
-	outcome  Outcome
-	complete func(Outcome) // set once the connection has taken its place in the order
+	mu      sync.Mutex
+	done    bool
+	outcome Outcome
+	// Set once the connection has taken its place in the order: where, and which place.
+	lane *lane
+	slot *slot
 }
 
-// NewPending makes one; the handler keeps it and returns it in its Outcome.
+// NewPending makes one; the handler keeps it and returns it in its Outcome. The zero value
+// will do as well, as a field of something that is not copied.
 func NewPending() *Pending { return new(Pending) }
 
 // Complete says what became of the request. It must be called exactly once, from any
@@ -25,13 +28,13 @@ func (p *Pending) Complete(o Outcome) {
 	invariant.Check(!p.done, "a pending outcome was completed twice")
 	invariant.Check(o.Pending == nil, "a pending outcome completed with another one")
 	p.done = true
-	complete := p.complete
-	if complete == nil {
+	lane, slot := p.lane, p.slot
+	if lane == nil {
 		p.outcome = o
 	}
 	p.mu.Unlock()
-	if complete != nil {
-		complete(o)
+	if lane != nil {
+		lane.complete(slot, o)
 	}
 }
 
@@ -42,13 +45,14 @@ func (p *Pending) peek() (Outcome, bool) {
 	return p.outcome, p.done
 }
 
-// await has fn called with the outcome unless it is known already; then that is returned.
-func (p *Pending) await(fn func(Outcome)) (Outcome, bool) {
+// await has the outcome go to a slot of a lane unless it is known already; then that is
+// returned.
+func (p *Pending) await(l *lane, s *slot) (Outcome, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done {
 		return p.outcome, true
 	}
-	p.complete = fn
+	p.lane, p.slot = l, s
 	return Outcome{}, false
 }

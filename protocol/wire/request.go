@@ -32,6 +32,7 @@ type Request struct {
 	owned  atomic.Bool // the connection's own reference to the frame is still held
 	slots  *slots      // nil: not counted against queued.max.requests
 	parked atomic.Bool // the slot was given back
+	slot   slot        // its place in the order, if its answer has to wait
 }
 
 // Retain keeps Body valid until a matching Release.
