@@ -6,8 +6,8 @@ const (
 	// ownDescriptors is what a broker has open besides connections of clients and files of
 	// partitions: the metadata log, listeners, directories, connections of the admin listener.
 	ownDescriptors = 64
-	// maxPartitionFiles is how many files of partitions stay open while nobody uses them.
-	maxPartitionFiles = 1024
+	// maxIdleFiles is how many files of partitions stay open while nobody uses them.
+	maxIdleFiles = 1024
 	// fewDescriptors is the limit below which the log says so at start.
 	fewDescriptors = 4096
 )
@@ -16,19 +16,21 @@ const (
 // take the descriptors that the logs need: a partition's file that cannot be opened fails
 // requests of clients who did nothing wrong.
 type descriptors struct {
-	files       int // of partitions, kept open while idle; 0: the pool's default
+	idleFiles   int // of partitions, kept open while nobody uses them; 0: the pool's default
+	files       int // of partitions, in use and not yet flushed ones included; 0: no bound
 	connections int // of all clients; 0: no bound
 }
 
-// shareDescriptors divides a limit, of which 0 says that there is none. Files with
-// unflushed bytes stay open beyond the pool's bound, so as much again is set aside for them.
+// shareDescriptors divides a limit, of which 0 says that there is none. A flush opens a
+// second file of each new partition, so as much again is set aside for that.
 func shareDescriptors(limit uint64) descriptors {
 	if limit == 0 || limit > math.MaxInt32 {
 		return descriptors{}
 	}
 	n := int(limit)
-	d := descriptors{files: min(max(n/8, 8), maxPartitionFiles)}
-	d.connections = max(n-min(ownDescriptors, n/2)-2*d.files, n/8, 1)
+	d := descriptors{files: max(n/8, min(n/4, maxIdleFiles), 1)}
+	d.idleFiles = min(d.files, maxIdleFiles)
+	d.connections = max(n-min(ownDescriptors, n/4)-2*d.files, 1)
 	return d
 }
 

@@ -7,8 +7,8 @@ import "testing"
 func TestConnectionsLeaveDescriptorsToLogs(t *testing.T) {
 	for _, limit := range []uint64{64, 100, 256, 1024, 4096, 20_000, 1 << 20} {
 		d := shareDescriptors(limit)
-		own := min(ownDescriptors, int(limit)/2)
-		if d.connections < 1 || d.files < 1 || d.connections+2*d.files+own > int(limit) {
+		own := min(ownDescriptors, int(limit)/4)
+		if d.connections < 1 || d.idleFiles < 1 || d.files < d.idleFiles || d.connections+2*d.files+own > int(limit) {
 			t.Errorf("limit %d: %+v, own %d", limit, d, own)
 		}
 	}

@@ -25,7 +25,9 @@ const metadataLogName = "klamm-metadata"
 // fails is left out if another one works, as after a failure at run time; one that
 // belongs to somebody else, or is in use, ends the start.
 func (b *Broker) openDirectories(context.Context) error {
-	pool := segment.NewFilePool(segment.PoolOptions{MaxOpenFiles: b.descriptors.files, Registerer: b.env.Registry})
+	pool := segment.NewFilePool(segment.PoolOptions{
+		MaxOpenFiles: b.descriptors.idleFiles, MaxFiles: b.descriptors.files, Registerer: b.env.Registry,
+	})
 	b.onStop(b.releaseDirectories)
 	var errs []error
 	for _, path := range b.cfg.LogDirs {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
 	"github.com/klamm-mq/klamm/logstore/vfs"
@@ -85,7 +86,12 @@ func (s *Segment) acquireFor(writing bool) (*openFile, error) {
 		p.mu.Unlock()
 		return nil, ErrClosed
 	}
+	if s.file.open == nil && p.full() {
+		p.mu.Unlock()
+		return nil, fmt.Errorf("open log file beside %d others: %w", p.maxFiles, syscall.EMFILE)
+	}
 	p.unpark(s)
+	wasUnflushed := s.file.unflushed
 	if writing {
 		s.file.unflushed = true
 		s.file.changes++
@@ -96,8 +102,28 @@ func (s *Segment) acquireFor(writing bool) (*openFile, error) {
 		return o, nil
 	}
 	s.file.opening = make(chan struct{})
+	p.opening++
 	p.mu.Unlock()
-	return s.openLogFile()
+	o, err := s.openLogFile()
+	if err != nil && writing {
+		s.unchanged(wasUnflushed)
+	}
+	return o, err
+}
+
+// unchanged takes back the beginning of a change for which the file could not be opened.
+func (s *Segment) unchanged(wasUnflushed bool) {
+	p := s.opts.Pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.file.unflushed = wasUnflushed
+	s.file.changes++
+}
+
+// full: a further file may not be opened until one that is in use is given up. Called with
+// mu held.
+func (p *FilePool) full() bool {
+	return p.maxFiles > 0 && p.open+p.opening >= p.maxFiles && p.idleFiles.empty()
 }
 
 // openLogFile opens the file for its first user. The caller has set opening.
@@ -125,6 +151,7 @@ func (s *Segment) opened(o *openFile) bool {
 	p.mu.Lock()
 	close(s.file.opening)
 	s.file.opening = nil
+	p.opening--
 	if o == nil || s.file.closed {
 		p.mu.Unlock()
 		return false

@@ -17,6 +17,9 @@ type PoolOptions struct {
 	// MaxOpenFiles bounds the descriptors that could be closed; one with unflushed
 	// bytes or a region in flight stays open beyond it. 0 = 1024.
 	MaxOpenFiles int
+	// MaxFiles bounds all descriptors: at the bound, no further file is opened, with the
+	// error of a process that has no descriptor left (EMFILE). 0 = no bound.
+	MaxFiles int
 	// MaxIndexBytes bounds the indexes in memory; those with entries that are not in
 	// their files stay beyond it, and so does the one used last. 0 = 64 MiB.
 	MaxIndexBytes int64
@@ -28,12 +31,14 @@ type PoolOptions struct {
 // segments of a broker. It is safe for concurrent use.
 type FilePool struct {
 	maxOpen       int
+	maxFiles      int
 	maxIndexBytes int64
 	evictions     prometheus.Counter
 	buffers       buffers
 
 	mu         sync.Mutex
 	open       int   // descriptors, idle or not
+	opening    int   // files that are being opened
 	indexBytes int64 // of all indexes in memory
 	idleFiles  ring  // open and not in use
 	idleIndex  ring  // in memory and not in use
@@ -41,7 +46,7 @@ type FilePool struct {
 
 // NewFilePool returns an empty pool.
 func NewFilePool(o PoolOptions) *FilePool {
-	p := &FilePool{maxOpen: o.MaxOpenFiles, maxIndexBytes: o.MaxIndexBytes}
+	p := &FilePool{maxOpen: o.MaxOpenFiles, maxFiles: o.MaxFiles, maxIndexBytes: o.MaxIndexBytes}
 	if p.maxOpen == 0 {
 		p.maxOpen = defaultMaxOpenFiles
 	}

@@ -1,12 +1,15 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"unsafe"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/countfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -53,6 +56,47 @@ func TestPoolKeepsWhatWasUsedLast(t *testing.T) {
 	values := gather(t, registry)
 	if values["klamm_segment_evictions_total"] != 3 || values["klamm_segment_files_open"] != 3 || values["klamm_segment_files_limit"] != 3 || len(values) != 5 {
 		t.Errorf("metrics %v", values)
+	}
+}
+
+// TestPoolNeverOpensMoreThanItMay: files with unflushed bytes cannot be given up, so at the
+// bound an append to yet another segment is refused as if the process had no descriptor
+// left; after a flush it goes through.
+func TestPoolNeverOpensMoreThanItMay(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Pool = NewFilePool(PoolOptions{MaxOpenFiles: 1, MaxFiles: 3})
+	segments := make([]*Segment, 4)
+	for i := range segments {
+		segments[i] = mustCreate(t, o, int64(i)*10)
+	}
+	for _, s := range segments[:3] {
+		mustAppend(t, s, testBatch(s.BaseOffset(), 1, 100, 1000))
+	}
+	last := segments[3]
+	batch := testBatch(last.BaseOffset(), 1, 100, 1000)
+	if err := last.Append(testNow, batch); !errors.Is(err, syscall.EMFILE) || last.Unflushed() || o.Pool.OpenFiles() != 3 {
+		t.Errorf("append beyond the bound: %v, unflushed %v, %d files open", err, last.Unflushed(), o.Pool.OpenFiles())
+	}
+	f, err := segments[0].BeginFlush()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Finish(f.File().Sync())
+	mustAppend(t, last, batch)
+	if got := o.Pool.OpenFiles(); got != 3 {
+		t.Errorf("%d files open, want 3", got)
+	}
+}
+
+// TestFileThatCannotBeOpenedNeedsNoFlush: an append that failed to open its file has
+// changed nothing, so that no flush has to open it either.
+func TestFileThatCannotBeOpenedNeedsNoFlush(t *testing.T) {
+	faulty := errfs.Wrap(vfs.NewMem())
+	o := testOptions(faulty)
+	s := mustCreate(t, o, 0)
+	faulty.Add("open *.log err=EMFILE")
+	if err := s.Append(testNow, testBatch(0, 1, 100, 1000)); !errors.Is(err, syscall.EMFILE) || s.Unflushed() {
+		t.Errorf("append: %v, unflushed %v", err, s.Unflushed())
 	}
 }
 
