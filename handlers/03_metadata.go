@@ -105,9 +105,11 @@ func newMetadataAsk(req *kmsg.MetadataRequest) metadataAsk {
 		all:    req.Topics == nil || req.Version == 0 && len(req.Topics) == 0,
 		create: req.Version < 4 || req.AllowAutoTopicCreation,
 	}
+	seen := make(map[uuid.UUID]struct{})
 	for i := range req.Topics {
 		id := uuid.UUID(req.Topics[i].TopicID)
-		if !id.IsZero() && !slices.Contains(ask.ids, id) {
+		if _, again := seen[id]; !again && !id.IsZero() {
+			seen[id] = struct{}{}
 			ask.ids = append(ask.ids, id)
 		}
 		if name := req.Topics[i].Topic; name != nil {

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -278,6 +279,18 @@ func TestMetadata(t *testing.T) {
 		resp := ask[*kmsg.MetadataResponse](t, f, request(12, topic))
 		if resp.Topics[0].ErrorCode != kafkaerr.UnknownTopicID.Code || resp.Topics[0].Topic != nil {
 			t.Errorf("topic %+v", resp.Topics[0])
+		}
+	})
+	t.Run("an id is answered once, however many there are", func(t *testing.T) {
+		const n = 200_000 // comparing each with all others would take a minute
+		topics := make([]kmsg.MetadataRequestTopic, 2*n)
+		for i := range topics {
+			topics[i] = kmsg.NewMetadataRequestTopic()
+			binary.BigEndian.PutUint32(topics[i].TopicID[:], uint32(1+i%n))
+		}
+		resp := ask[*kmsg.MetadataResponse](t, f, request(12, topics...))
+		if len(resp.Topics) != n || resp.Topics[0].TopicID != topics[0].TopicID || resp.Topics[n-1].TopicID != topics[n-1].TopicID {
+			t.Errorf("%d topics, want each of %d once, in order", len(resp.Topics), n)
 		}
 	})
 	t.Run("an id before version 12", func(t *testing.T) {
