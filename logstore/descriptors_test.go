@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
@@ -81,4 +82,37 @@ func withoutDescriptors(t *testing.T, rule string) (reached bool) {
 		}
 	}
 	return reached
+}
+
+// TestMorePartitionsThanDescriptors: after a kill each log holds descriptors until its tail
+// is synced. A start must not need them all at once.
+func TestMorePartitionsThanDescriptors(t *testing.T) {
+	const partitions = 100
+	mem := vfs.NewMem()
+	c := DefaultConfig()
+	c.SegmentBytes = 300
+	o := testOptions(mem)
+	d, _ := mustOpen(t, o, epochTime, c)
+	for p := range int32(partitions) {
+		l := mustCreate(t, d, testID("t", p), c)
+		for range 5 {
+			mustAppend(t, l, epochTime, 1, "some value")
+		}
+		d.Flush()
+	}
+	d.Abandon()
+
+	for _, limit := range []int{8, 20} {
+		o.Pool = segment.NewFilePool(segment.PoolOptions{MaxOpenFiles: 4, MaxFiles: limit})
+		d, report := mustOpen(t, o, epochTime, c)
+		if len(report.Failed) > 0 || len(report.Opened) != partitions {
+			t.Errorf("limit %d: %d opened, %d failed", limit, len(report.Opened), len(report.Failed))
+		}
+		for _, l := range report.Opened {
+			if l.LogEnd() != 5 || l.Flushed() != 5 {
+				t.Errorf("limit %d: %s is [%d, %d), flushed %d", limit, l.ID(), l.LogStart(), l.LogEnd(), l.Flushed())
+			}
+		}
+		d.Abandon()
+	}
 }

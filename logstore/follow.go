@@ -18,8 +18,8 @@ import (
 //
 // The error is ErrUnexpectedOffset, of kind CorruptMessage, or the storage's as for
 // AppendAsLeader. Batches before the one at fault may have been appended.
-func (l *Log) AppendAsFollower(now time.Time, records []byte, leaderEpoch int32) (AppendInfo, error) {
-	info := AppendInfo{FirstOffset: -1, LastOffset: -1, LogAppendTimeMs: -1, MaxTimestampMs: -1}
+func (l *Log) AppendAsFollower(now time.Time, records []byte, leaderEpoch int32) (info AppendInfo, err error) {
+	info = AppendInfo{FirstOffset: -1, LastOffset: -1, LogAppendTimeMs: -1, MaxTimestampMs: -1}
 	if err := l.appendable(now); err != nil {
 		return info, err
 	}
@@ -29,6 +29,11 @@ func (l *Log) AppendAsFollower(now time.Time, records []byte, leaderEpoch int32)
 	if err := l.ready(now); err != nil {
 		return info, err
 	}
+	defer func() { // whatever ends it: what was appended wants its flush
+		if info.AppendedBytes > 0 {
+			info.FlushWanted = l.appended(now, c, info.Rolled)
+		}
+	}()
 	rules := runRules{next: l.end(), lastEpoch: l.lastEpoch(), leaderEpoch: leaderEpoch, segmentBytes: int(c.SegmentBytes)}
 	for len(records) > 0 {
 		r, rest, err := rules.nextRun(records)
@@ -44,9 +49,6 @@ func (l *Log) AppendAsFollower(now time.Time, records []byte, leaderEpoch int32)
 		}
 		info.add(r, rolled)
 		records = rest
-	}
-	if info.AppendedBytes > 0 {
-		info.FlushWanted = l.appended(now, c, info.Rolled)
 	}
 	return info, nil
 }

@@ -1,9 +1,12 @@
 package logstore
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
 func TestAppendFlushReopen(t *testing.T) {
@@ -37,4 +40,24 @@ func TestAppendFlushReopen(t *testing.T) {
 	}
 	mustAppend(t, l, epochTime, 3, "c")
 	d.Abandon()
+}
+
+// TestFollowerFlushesWhatCameBeforeAFault: of what a leader sent, the second batch is
+// damaged. The first one was appended, and is flushed without waiting for another.
+func TestFollowerFlushesWhatCameBeforeAFault(t *testing.T) {
+	d, _ := mustOpen(t, testOptions(vfs.NewMem()), epochTime, DefaultConfig())
+	defer d.Abandon()
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	good, bad := batch.View(produced(epochTime, "a")), batch.View(produced(epochTime, "b"))
+	good.SetLeaderEpoch(1)
+	bad.SetLeaderEpoch(1)
+	bad.SetBaseOffset(1)
+	bad[len(bad)-2] ^= 1
+	info, err := l.AppendAsFollower(epochTime, append(good, bad...), 1)
+	if !errors.Is(err, kafkaerr.CorruptMessage) || info.LastOffset != 0 || !info.FlushWanted {
+		t.Errorf("append: %+v, %v", info, err)
+	}
+	if flushed := d.Flush(); len(flushed) != 1 || flushed[0].Flushed != 1 {
+		t.Errorf("flushed %+v", flushed)
+	}
 }

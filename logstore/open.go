@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,9 +87,7 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 		return j.report, err
 	}
 	j.findMissing()
-	if err := j.settle(); err != nil {
-		return j.report, err
-	}
+	j.settle()
 	j.report.sort()
 	if err := d.endDistrust(); err != nil {
 		return j.report, err
@@ -140,10 +139,33 @@ func (j *openJob) add(name string) {
 	}
 }
 
+// maxOpenTogether is how many logs are opened between two syncs of what recovery has kept:
+// until then, each holds descriptors.
+const maxOpenTogether = 256
+
+// run opens all logs, some at a time. Those for which no descriptor was left wait until the
+// ones before have been synced and have given theirs up.
 func (j *openJob) run(ctx context.Context) error {
+	for rest := j.dirs; len(rest) > 0; {
+		n, before := min(len(rest), maxOpenTogether), len(j.opened)
+		again, err := j.openSome(ctx, rest[:n])
+		if err != nil && (len(again) == 0 || len(again) == n) { // the disk's, or not one has fared better
+			return err
+		}
+		if err := cmp.Or(ctx.Err(), j.d.syncRecovered(j.opened[before:])); err != nil {
+			return err
+		}
+		rest = append(again, rest[n:]...)
+	}
+	return nil
+}
+
+// openSome returns the directories that are to be tried again, with the last error of one of
+// them; any other error comes without.
+func (j *openJob) openSome(ctx context.Context, dirs []partitionName) (again []partitionName, busy error) {
 	var g errgroup.Group
 	g.SetLimit(max(1, j.p.Threads))
-	for _, dir := range j.dirs {
+	for _, dir := range dirs {
 		if ctx.Err() != nil {
 			break
 		}
@@ -151,6 +173,10 @@ func (j *openJob) run(ctx context.Context) error {
 			err := j.open(dir)
 			j.mu.Lock()
 			defer j.mu.Unlock()
+			if isBusy(err) {
+				again, busy = append(again, dir), err
+				return nil
+			}
 			j.done++
 			if j.p.Progress != nil {
 				j.p.Progress(j.done, len(j.dirs))
@@ -159,9 +185,9 @@ func (j *openJob) run(ctx context.Context) error {
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return err
+		return nil, err
 	}
-	return ctx.Err()
+	return again, busy
 }
 
 // open opens one partition directory. Damage goes into the report; an error is the
@@ -314,20 +340,9 @@ func (r *OpenReport) sort() {
 	slices.Sort(r.SetAside)
 }
 
-// maxFilesPerSync bounds the descriptors that settle holds at once.
-const maxFilesPerSync = 512
-
-// settle makes durable what recovery has kept or cut, and only then lets the logs count
-// it as flushed: what a killed process wrote may be in the page cache alone.
-func (j *openJob) settle() error {
+// settle makes the logs usable.
+func (j *openJob) settle() {
 	d := j.d
-	for rest := j.opened; len(rest) > 0; {
-		n := min(len(rest), maxFilesPerSync)
-		if err := d.syncRecovered(rest[:n]); err != nil {
-			return err
-		}
-		rest = rest[n:]
-	}
 	for _, o := range j.opened {
 		if !d.register(o.l) {
 			o.abandon()
@@ -342,7 +357,6 @@ func (j *openJob) settle() error {
 			d.noteMoved(o.l)
 		}
 	}
-	return nil
 }
 
 // register makes a log known and usable; false if there is one for its partition.
@@ -359,9 +373,11 @@ func (d *Dir) register(l *Log) bool {
 	return true
 }
 
-// syncRecovered syncs the files that were scanned, then directories. Files that end at
-// the persisted offset are among them, since what an earlier process cut off them may
-// be on the disk still; a sync of a clean file costs next to nothing.
+// syncRecovered makes durable what recovery has kept or cut, and only then lets the logs
+// count it as flushed: what a killed process wrote may be in the page cache alone. It syncs
+// the files that were scanned, then directories. Files that end at the persisted offset are
+// among them, since what an earlier process cut off them may be on the disk still; a sync
+// of a clean file costs next to nothing.
 func (d *Dir) syncRecovered(opened []*opening) error {
 	var files, metas []vfs.File
 	var flushes []*segment.Flush
