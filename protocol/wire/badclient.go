@@ -28,6 +28,7 @@ const (
 	reasonHeader    reason = "bad_header"
 	reasonUnserved  reason = "api_not_served"
 	reasonHalfFrame reason = "half_frame"
+	reasonSlowFrame reason = "slow_frame"
 	reasonStalled   reason = "slow_reader"
 	reasonMemory    reason = "no_memory_for_frame"
 	reasonTooManyIP reason = "too_many_from_address"
@@ -50,6 +51,7 @@ func reasonOf(err error) reason {
 		{errIdle, reasonIdle},
 		{errEvicted, reasonEvicted},
 		{errHalfFrame, reasonHalfFrame},
+		{errSlowFrame, reasonSlowFrame},
 		{errStalled, reasonStalled},
 		{errMemory, reasonMemory},
 		{errTooManyFromIP, reasonTooManyIP},
@@ -115,7 +117,15 @@ func (l *limitedLog) warn(kind reason, listener string, remote net.Addr, err err
 	if !ok {
 		return
 	}
-	l.log.Warn("connection trouble", "kind", string(kind), "listener", listener, "remote", remote, "err", err, "suppressed", suppressed)
+	l.log.Warn("connection trouble", "kind", string(kind), "listener", listener, "remote", addrText(remote), "err", err, "suppressed", suppressed)
+}
+
+// addrText is an address as one would type it; a log of JSON would show its parts.
+func addrText(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	return a.String()
 }
 
 func (l *limitedLog) allow(kind reason, now time.Time) (suppressed int, ok bool) {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,10 @@ type budget struct {
 	used     atomic.Int64
 	waits    atomic.Int64  // reservations that had to wait
 	patience time.Duration // of who holds a part already
+
+	mu      sync.Mutex
+	waiting int
+	since   time.Time // when one that waited last got through, or the first began to wait
 }
 
 // newBudget makes one of n bytes.
@@ -27,12 +32,39 @@ func newBudget(n int64, patience time.Duration) *budget {
 func (b *budget) acquire(ctx context.Context, n int64, holdsPart bool) error {
 	if !b.sem.TryAcquire(n) {
 		b.waits.Add(1)
-		if err := b.wait(ctx, n, holdsPart); err != nil {
+		b.beginWait()
+		err := b.wait(ctx, n, holdsPart)
+		b.endWait(err == nil)
+		if err != nil {
 			return err
 		}
 	}
 	b.used.Add(n)
 	return nil
+}
+
+func (b *budget) beginWait() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting++; b.waiting == 1 {
+		b.since = time.Now()
+	}
+}
+
+func (b *budget) endWait(got bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting--; got {
+		b.since = time.Now()
+	}
+}
+
+// starved: no reservation has got through for longer than the budget's patience, and some
+// wait. Whoever holds memory then and does not go on is in the way of the others.
+func (b *budget) starved() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting > 0 && time.Since(b.since) > b.patience
 }
 
 func (b *budget) wait(ctx context.Context, n int64, holdsPart bool) error {

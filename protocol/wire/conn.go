@@ -28,6 +28,7 @@ var (
 	errIdleStop  = errors.New("server is shutting down, nothing was in flight")
 	errIdle      = errors.New("connection was idle")
 	errHalfFrame = errors.New("client fell silent within a frame")
+	errSlowFrame = errors.New("client took long over a frame while others waited for memory")
 	errStalled   = errors.New("client does not read its answers")
 	errEvicted   = errors.New("connection made room for a more important one")
 	errTakenOver = errors.New("connection was taken over")

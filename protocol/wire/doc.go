@@ -41,7 +41,8 @@
 //
 // # Bad clients
 //
-// Limits names the bounds. What takes time (idle connections, half frames, slow readers)
+// Limits names the bounds. What takes time (idle connections, half frames, slow readers,
+// frames that hold memory others wait for, clients that left while their request waits)
 // is enforced by one sweeper per server, which looks at stamps that connections leave:
 // there is no timer and no deadline per request. The end of each connection is counted
 // by reason, and one log line per kind of misbehaviour is written in ten seconds.

@@ -138,7 +138,9 @@ func (fr *frameReader) next(ctx context.Context, f *frame) error {
 			return err
 		}
 	}
-	if err := fr.readBody(ctx, f); err != nil {
+	err := fr.readBody(ctx, f)
+	fr.watch.holds.clear()
+	if err != nil {
 		f.unreserve()
 		return err
 	}
@@ -286,7 +288,14 @@ func (fr *frameReader) readRest(ctx context.Context, f *frame, buf *buffer, have
 // reserve waits for memory; meanwhile the client is not the one who is slow.
 func (fr *frameReader) reserve(ctx context.Context, f *frame, n int) error {
 	fr.watch.frame.clear()
-	return f.reserve(ctx, n)
+	first := f.reserved == 0
+	if err := f.reserve(ctx, n); err != nil {
+		return err
+	}
+	if first && f.reserved > 0 {
+		fr.watch.holds.set(fr.watch.now())
+	}
+	return nil
 }
 
 // shrinkOver moves a small rest to a buffer of its size, so that a client that sends a

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -221,6 +222,39 @@ func TestHalfFramesDoNotWaitForEachOtherForEver(t *testing.T) {
 		}
 		if ends == 0 {
 			t.Error("both still wait")
+		}
+	})
+}
+
+// Frames that trickle in hold their memory only until others have waited for it long
+// enough, so that a few slow clients do not stop all large requests for ever.
+func TestTricklingFramesGiveMemoryToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 2 * firstStep
+		r := newRig(t, Options{Handler: echo, Limits: Limits{MaxRequestBytes: limit, QueuedRequestBytes: limit, FrameSilence: time.Minute}})
+		large := metadata(1, string(make([]byte, 400<<10)))
+		slow := []*client{r.dial(), r.dial()}
+		for _, c := range slow {
+			c.send(large[:firstStep/2])
+		}
+		for i := range 60 { // without anybody waiting they may take their time
+			time.Sleep(time.Second)
+			for _, c := range slow {
+				c.send(large[firstStep/2+i:][:1])
+			}
+		}
+		if got := r.frameMemory(); got != 2*firstStep {
+			t.Fatalf("%d bytes held before anybody waits", got)
+		}
+		other := r.dial()
+		go func() { _, _ = other.conn.Write(metadata(2, string(make([]byte, 400<<10)))) }()
+		time.Sleep(DefaultMemoryPatience + 2*time.Second)
+		other.expect("2:(409600 bytes)")
+		for _, c := range slow {
+			c.expect("EOF")
+		}
+		if lines := r.log.take(); len(lines) != 1 || !strings.Contains(lines[0], "slow_frame") {
+			t.Errorf("log %q, want one line of a slow frame", lines)
 		}
 	})
 }

@@ -40,8 +40,13 @@ type Limits struct {
 	// WriteStall is how long a client may take to accept at most 256 KiB of an answer.
 	WriteStall time.Duration
 	// MemoryPatience is how long the rest of a frame waits for memory while its
-	// beginning holds some.
+	// beginning holds some. When others have waited for memory so long, frames that are
+	// not complete after it are given up, however they trickle in.
 	MemoryPatience time.Duration
+	// GonePatience is how long a request is worked on or waits before it is looked
+	// whether its client is still there: a connection is not read from meanwhile, so
+	// nothing else would tell. Linux only.
+	GonePatience time.Duration
 	// Linger is how long a connection that the server ends stays half open, so that
 	// its last answers are not lost to a reset by unread requests.
 	Linger time.Duration
@@ -57,6 +62,7 @@ const (
 	DefaultFrameSilence       = time.Minute
 	DefaultWriteStall         = time.Minute
 	DefaultMemoryPatience     = 10 * time.Second
+	DefaultGonePatience       = 10 * time.Second
 	DefaultLinger             = 500 * time.Millisecond
 )
 
@@ -73,6 +79,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.FrameSilence, DefaultFrameSilence)
 	setDefault(&l.WriteStall, DefaultWriteStall)
 	setDefault(&l.MemoryPatience, DefaultMemoryPatience)
+	setDefault(&l.GonePatience, DefaultGonePatience)
 	setDefault(&l.Linger, DefaultLinger)
 	return l
 }

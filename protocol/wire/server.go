@@ -273,7 +273,7 @@ func (s *Server) report(err error, listener string, remote net.Addr) {
 	why := reasonOf(err)
 	s.metrics.closed.WithLabelValues(string(why)).Inc()
 	if why.quiet() {
-		s.log.Debug("connection closed", "listener", listener, "remote", remote, "reason", string(why), "err", err)
+		s.log.Debug("connection closed", "listener", listener, "remote", addrText(remote), "reason", string(why), "err", err)
 		return
 	}
 	s.bad.warn(why, listener, remote, err)

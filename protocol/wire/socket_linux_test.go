@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"context"
 	"net"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,4 +35,34 @@ func checkBuffers(t *testing.T, conn *net.TCPConn, send, receive int) {
 	if got := option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE); got != 7200 {
 		t.Errorf("keep-alive after %d s, not the system's time", got)
 	}
+}
+
+// A client that leaves while its request waits, as a consumer does in a long fetch, leaves
+// nothing behind. One that stays is waited for.
+func TestWaitEndsWhenTheClientHasLeft(t *testing.T) {
+	waiting, ended := make(chan struct{}), make(chan struct{})
+	r := newSocketRig(t, Options{
+		Limits: Limits{GonePatience: 20 * time.Millisecond},
+		Handler: HandlerFunc(func(ctx context.Context, r *Request) Outcome {
+			waiting <- struct{}{}
+			<-ctx.Done()
+			ended <- struct{}{}
+			return Outcome{Response: respond(r, "")}
+		}),
+	})
+	stays, leaves := r.connect(), r.connect()
+	for _, conn := range []net.Conn{stays, leaves} {
+		mustWrite(t, conn, fetch(1, "a long one"))
+		<-waiting
+	}
+	mustWrite(t, leaves, fetch(2, "another, which nobody reads"))
+	_ = leaves.Close()
+	<-ended
+	select {
+	case <-ended:
+		t.Error("the wait of the client that is still there has ended, too")
+	case <-time.After(100 * time.Millisecond):
+	}
+	_ = stays.Close()
+	<-ended
 }

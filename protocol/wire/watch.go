@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"io"
 	"sync/atomic"
 	"time"
 )
@@ -11,6 +12,7 @@ type watch struct {
 	epoch time.Time
 	idle  stamp // nothing of a frame is there; since the last request ended
 	frame stamp // a frame is cut short; since its last byte
+	holds stamp // a frame is cut short and holds memory of the budget; since it does
 	write stamp // the client has not taken what is being written; since the last progress
 }
 
@@ -61,7 +63,7 @@ func (s *Server) sweep() {
 
 // sweepPeriod is a quarter of the shortest limit.
 func (l Limits) sweepPeriod() time.Duration {
-	shortest := min(l.FrameSilence, l.WriteStall, slotPatience)
+	shortest := min(l.FrameSilence, l.WriteStall, l.GonePatience, slotPatience)
 	if l.MaxIdle > 0 {
 		shortest = min(shortest, l.MaxIdle)
 	}
@@ -86,8 +88,12 @@ func (c *conn) checkLimits(now int64, l Limits) {
 		c.fail(errStalled)
 	case c.watch.frame.passed(now, l.FrameSilence):
 		c.fail(errHalfFrame)
+	case c.watch.holds.passed(now, l.MemoryPatience) && c.in.budget.starved():
+		c.fail(errSlowFrame)
 	case c.watch.idle.passed(now, l.MaxIdle) && c.lane.pending() == 0:
 		c.fail(errIdle)
+	case c.since.passed(now, l.GonePatience) && peerGone(c.net):
+		c.fail(io.EOF)
 	case c.since.passed(now, slotPatience):
 		if r := c.current.Load(); r != nil {
 			r.Park()
