@@ -117,6 +117,7 @@ func (b *Broker) handlersConfig() handlers.Config {
 		NumPartitions:    -1, DefaultReplicationFactor: -1,
 		FetchMaxBytes:  int(b.cfg.Network.FetchMaxBytes),
 		RequestTimeout: b.cfg.RequestTimeout,
+		MaxWait:        max(0, b.cfg.Network.MaxIdle),
 		InternalTopics: map[string]handlers.InternalTopic{
 			metadata.GroupMetadataTopic:    internalTopic(&b.cfg.OffsetsTopic),
 			metadata.TransactionStateTopic: internalTopic(&b.cfg.TransactionsTopic),

@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -74,7 +73,7 @@ func (h *Handlers) produce(_ context.Context, c call, req *kmsg.ProduceRequest) 
 		return p.outcome()
 	}
 	p.append.Acks, p.append.RequestVersion = req.Acks, req.Version
-	p.append.Timeout = time.Duration(req.TimeoutMillis) * time.Millisecond
+	p.append.Timeout = h.config.wait(req.TimeoutMillis)
 	p.append.Done, p.append.Of = produceDone, p
 	if !h.replicas.Append(&p.append) {
 		c.request.Park()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -198,7 +197,7 @@ func (f *fetchCall) bounds() {
 	f.ask.ReplicaID, f.ask.ReplicaEpoch = f.replicaID()
 	f.ask.MaxBytes = min(int(f.req.MaxBytes), f.h.config.FetchMaxBytes)
 	f.ask.MinBytes = min(int(f.req.MinBytes), f.ask.MaxBytes)
-	f.ask.MaxWait = time.Duration(f.req.MaxWaitMillis) * time.Millisecond
+	f.ask.MaxWait = f.h.config.wait(f.req.MaxWaitMillis)
 	f.ask.Isolation = replica.Isolation(f.req.IsolationLevel)
 	if f.ask.ReplicaID == futureReplicaID {
 		f.ask.Isolation = replica.ReadUncommitted

@@ -2,8 +2,6 @@ package handlers
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -49,22 +47,31 @@ func answer[Req kmsg.Request](fn func(context.Context, call, Req) (kmsg.Response
 	}
 }
 
-// errBadBody is a body that its version's layout does not fit.
-var errBadBody = errors.New("request cannot be decoded")
-
 // Handle answers one request (wire.Handler). The connection has checked key and version
 // against protocol's table, but for ApiVersions, which is answered at any version.
 func (h *Handlers) Handle(ctx context.Context, r *wire.Request) wire.Outcome {
+	finished := false
+	defer func() {
+		if !finished {
+			h.logger.Error("a handler has panicked, the process stops", "request", r.String())
+		}
+	}()
+	outcome := h.handle(ctx, r)
+	finished = true
+	return outcome
+}
+
+func (h *Handlers) handle(ctx context.Context, r *wire.Request) wire.Outcome {
 	c := call{request: r}
 	api := r.API()
 	if r.Version < api.MinVersion || r.Version > api.MaxVersion {
 		return wire.Outcome{Response: encode(c, unsupportedAPIVersions())}
 	}
-	req := kmsg.RequestForKey(r.Key)
-	req.SetVersion(r.Version)
-	if err := req.ReadFrom(r.Body); err != nil {
-		return wire.Outcome{Close: fmt.Errorf("%w: %s version %d: %w", errBadBody, api.Name, r.Version, err)}
+	req, release, err := h.decode(ctx, r)
+	if err != nil {
+		return wire.Outcome{Close: err}
 	}
+	defer release()
 	return h.routes[r.Key](ctx, c, req)
 }
 

@@ -18,4 +18,18 @@
 // Handlers hold no lock and no state of their own. They see the cluster through the
 // image that was published last, which names a leader only when that partition accepts
 // writes.
+//
+// # Bounds
+//
+// What a request may take when it is decoded is bounded (decode.go), how long it may want
+// to wait (Config.MaxWait), what is created for clients at a time (autocreate.go). What
+// its answer takes is in proportion to what it names, each partition once.
+//
+// # Panics
+//
+// A panic in a handler is a defect of the broker, and stops the process. It is not
+// recovered: it may have left a lock held or a partition half changed, and a broker that
+// is stopped loses nothing that was acknowledged, while one that goes on might. The log
+// names the request first. What a client sends must never lead there; fuzzing of a whole
+// broker (package broker) sees to that.
 package handlers

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/klamm-mq/klamm/cluster/controller"
 	"github.com/klamm-mq/klamm/cluster/fetchsession"
@@ -59,6 +60,9 @@ type Config struct {
 	DefaultReplicationFactor int16 // likewise
 	FetchMaxBytes            int   // fetch.max.bytes
 	RequestTimeout           time.Duration
+	// MaxWait bounds how long a request may want to wait, for records to come or to be
+	// acknowledged: connections.max.idle.ms. 0: no bound.
+	MaxWait time.Duration
 	// InternalTopics gives partitions, replication factor and configuration of the
 	// topics that brokers keep for themselves, by name.
 	InternalTopics map[string]InternalTopic
@@ -83,6 +87,7 @@ type Handlers struct {
 	config     Config
 	logger     *slog.Logger
 	autoCreate *autoCreator
+	decoding   *semaphore.Weighted // memory of decoded requests
 
 	randMu sync.Mutex
 	rand   *rand.Rand
@@ -95,7 +100,7 @@ func New(o Options) *Handlers {
 	h := &Handlers{
 		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, sessions: o.Sessions,
 		features: o.Features, advertised: o.Advertised, config: o.Config,
-		logger: o.Logger, rand: o.Rand,
+		logger: o.Logger, rand: o.Rand, decoding: newDecodeBudget(),
 	}
 	h.autoCreate = newAutoCreator(h.createForClient, o.Logger)
 	h.routes = h.makeRoutes()
@@ -146,6 +151,15 @@ func resolveID(image *metadata.Image, id uuid.UUID, partition int32) (replica.To
 		return at, kafkaerr.UnknownTopicOrPartition
 	}
 	return at, nil
+}
+
+// wait is how long a request that asks for ms milliseconds may wait.
+func (c *Config) wait(ms int32) time.Duration {
+	d := time.Duration(ms) * time.Millisecond
+	if c.MaxWait > 0 {
+		d = min(d, c.MaxWait)
+	}
+	return d
 }
 
 // nameOf is the name of the topic that has an id, "" if none has.
