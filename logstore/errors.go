@@ -61,6 +61,10 @@ var ErrDirFull = fmt.Errorf("log directory is full: %w", kafkaerr.KafkaStorageEr
 // not end before the process does, since no sync is ever retried.
 var ErrDirOffline = fmt.Errorf("log directory is offline: %w", kafkaerr.KafkaStorageError)
 
+// MayPass tells that an error is of a state that ends by itself: no room, no descriptor
+// left. What failed with it was not done, and may be tried again.
+func MayPass(err error) bool { return isNoSpace(err) || isBusy(err) || errors.Is(err, ErrDirFull) }
+
 // ErrClosed is returned by a log that was closed, deleted or set aside.
 var ErrClosed = fmt.Errorf("log is closed: %w", kafkaerr.NotLeaderOrFollower)
 

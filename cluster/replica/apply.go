@@ -21,6 +21,8 @@ func (m *Manager) Name() string { return "replica manager" }
 // A partition that cannot be made what it should be is offline and answers
 // KAFKA_STORAGE_ERROR. The rest of the change is applied.
 func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) {
+	m.applying.Lock()
+	defer m.applying.Unlock()
 	now := time.Now()
 	first := m.image.Load() == nil
 	var found map[TopicIDPartition]*hosted
@@ -106,21 +108,24 @@ func (m *Manager) applyTopics(now time.Time, delta *metadata.Delta, found map[To
 				m.assume(now, h, change.New)
 				continue
 			}
-			// Only with its role does a new replica enter the map: no request meets it
-			// without one.
-			h := found[id]
-			if h == nil {
-				h = m.create(now, id, topic.Name(), change.New, config().Log)
-			}
-			m.host(h, id, topic.Name(), config())
-			m.assume(now, h, change.New)
-			m.put(h)
-			if err := h.failure(); err != nil {
-				// It came after the log was made or opened, and DirectoryFailed or LogFailed
-				// may have looked for the replica before it was in the map.
-				m.fail(h, err)
-			}
+			m.begin(now, id, topic.Name(), change.New, config(), found[id])
 		}
+	}
+}
+
+// begin makes a replica of the log that was found for it, or of a new one. Only with its
+// role does it enter the map: no request meets it without one.
+func (m *Manager) begin(now time.Time, id TopicIDPartition, topic string, p *metadata.Partition, c TopicConfig, h *hosted) {
+	if h == nil {
+		h = m.create(now, id, topic, p, c.Log)
+	}
+	m.host(h, id, topic, c)
+	m.assume(now, h, p)
+	m.put(h)
+	if err := h.failure(); err != nil {
+		// It came after the log was made or opened, and DirectoryFailed or LogFailed may
+		// have looked for the replica before it was in the map.
+		m.fail(h, err)
 	}
 }
 
@@ -157,6 +162,9 @@ func (m *Manager) create(now time.Time, id TopicIDPartition, topic string, p *me
 	log, err := dir.CreateLog(now, name, c)
 	if err != nil {
 		m.opts.Logger.Error("log was not created", "dir", dir.Path(), "log", name, "err", err)
+		if logstore.MayPass(err) {
+			m.creations.add(id)
+		}
 		return &hosted{failed: storageError(err)}
 	}
 	return &hosted{dir: dir, log: log}

@@ -275,6 +275,7 @@ func (m *Manager) DamagedReplicas() (ids []TopicIDPartition) {
 // after it are cut off.
 func (m *Manager) Close(brokerEpoch int64) error {
 	m.isr.stop()
+	m.creations.stop()
 	m.fetches.Close()
 	var errs []error
 	for _, d := range m.dirs {

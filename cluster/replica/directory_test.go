@@ -238,3 +238,31 @@ func (h *harness) clean() bool {
 	}
 	return true
 }
+
+// TestLogIsCreatedWhenThereIsRoom: a topic that was created on a full disk, or while
+// clients held all descriptors, can be used when that has passed.
+func TestLogIsCreatedWhenThereIsRoom(t *testing.T) {
+	for _, rule := range []string{"mkdir err=ENOSPC", "open *.log err=ENOSPC", "open *.index err=EMFILE"} {
+		t.Run(rule, func(t *testing.T) {
+			var faults *errfs.FS
+			bubble(t, func(h *harness) {
+				faults.Add(rule)
+				id := h.topic("t", 2, alone)
+				gone := h.topic("gone", 1, alone)
+				expectError(t, "no log", h.produce(id, AcksAll, "x").result().Err, "KAFKA_STORAGE_ERROR")
+				h.apply(metadata.RemoveTopicRecord{ID: gone.TopicID})
+				time.Sleep(5 * creationPause)
+				expectError(t, "still none", h.produce(id, AcksAll, "x").result().Err, "KAFKA_STORAGE_ERROR")
+				faults.Clear()
+				time.Sleep(2 * creationPause)
+				synctest.Wait()
+				h.must(id, "a")
+				h.must(id.partition(1), "b")
+				expect(t, "logs", h.logs(), []int{2})
+			}, withFS(func(fs vfs.FS) vfs.FS {
+				faults = errfs.Wrap(fs)
+				return faults
+			}))
+		})
+	}
+}

@@ -142,6 +142,7 @@ func (h *harness) stop() {
 // crash ends the process as SIGKILL would.
 func (h *harness) crash() {
 	h.m.isr.stop()
+	h.m.creations.stop()
 	for _, d := range h.m.dirs {
 		d.committer.Stop()
 		d.keeper.Stop()

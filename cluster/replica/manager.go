@@ -26,10 +26,14 @@ type Manager struct {
 	isr      isrTimer
 	metrics  metrics
 
+	// applying is held while metadata is applied, or what that could not do is tried again.
+	applying  sync.Mutex
+	creations creations
+
 	// image is the newest metadata this manager has been given; nil before the first.
 	image atomic.Pointer[metadata.Image]
-	// Of the goroutine that calls OnMetadataUpdate: whether it applies the first metadata
-	// after start, and which replicas start found unusable.
+	// Guarded by applying: whether the first metadata after start is applied, and which
+	// replicas start found unusable.
 	starting bool
 	failed   map[TopicIDPartition]*hosted
 
@@ -110,6 +114,7 @@ func NewManager(o Options) *Manager {
 		m.dirs = append(m.dirs, &directory{Dir: d})
 	}
 	m.isr.init(o.ReplicaLagMax/2, m.tickAll)
+	m.creations.init(m.createAgain)
 	m.metrics.register(o.Registerer, m)
 	return m
 }
