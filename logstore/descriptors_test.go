@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -114,5 +115,24 @@ func TestMorePartitionsThanDescriptors(t *testing.T) {
 			}
 		}
 		d.Abandon()
+	}
+}
+
+// TestFullDiskAtStart: a log whose creation was cut off by a kill needs room to be opened.
+// Without it, the others can be read all the same.
+func TestFullDiskAtStart(t *testing.T) {
+	mem := vfs.NewMem()
+	d, _ := mustOpen(t, testOptions(mem), epochTime, DefaultConfig())
+	whole, torn := mustCreate(t, d, testID("whole", 0), DefaultConfig()), mustCreate(t, d, testID("torn", 0), DefaultConfig())
+	mustAppend(t, whole, epochTime, 1, "a")
+	d.Flush()
+	d.Abandon()
+	if err := mem.Remove(torn.file("00000000000000000000.log")); err != nil {
+		t.Fatal(err)
+	}
+	d, report := mustOpen(t, testOptions(errfs.Wrap(mem, "open /data/torn-0/*.log err=ENOSPC")), epochTime, DefaultConfig())
+	defer d.Abandon()
+	if len(report.Failed) != 1 || !errors.Is(report.Failed[0].Err, ErrDirFull) || len(report.Opened) != 1 || report.Opened[0].LogEnd() != 1 {
+		t.Errorf("%+v", report)
 	}
 }

@@ -227,6 +227,9 @@ func (j *openJob) open(dir partitionName) error {
 	case errors.As(err, &corrupt):
 	case errors.As(err, &bad):
 		err = damaged(bad)
+	case isNoSpace(err): // something was to be created for it; the others can be read
+		d.noteNoSpace(err)
+		err = fmt.Errorf("open %s: %w: %w", path, ErrDirFull, err)
 	default:
 		return err
 	}
