@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -116,6 +117,32 @@ func (p *Producer) send(answered func()) {
 			p.c.tracef("refused %s: %s record %d: %v", at, p.name, n, err)
 		}
 	})
+}
+
+// latency is how long an answer takes to a client. Without it, a client that asks again at
+// once, as long as some timer has not brought it new metadata, would do so for ever: time
+// stands still while anybody runs.
+const latency = 200 * time.Microsecond
+
+// farConn is a connection whose bytes take time to arrive.
+type farConn struct{ net.Conn }
+
+// Read is net.Conn.
+func (c farConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		time.Sleep(latency)
+	}
+	return n, err
+}
+
+// dial connects a client.
+func (c *Cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.machine.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return farConn{conn}, nil
 }
 
 // Consume starts a consumer that reads a topic from its start to the end of the run.

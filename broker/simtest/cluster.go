@@ -203,7 +203,7 @@ func (c *Cluster) RunUntil(done ...<-chan struct{}) {
 // client makes a client that is closed at the end of the run.
 func (c *Cluster) client(opts ...kgo.Opt) *kgo.Client {
 	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(c.machine.Addr()), kgo.Dialer(c.machine.Dial),
+		kgo.SeedBrokers(c.machine.Addr()), kgo.Dialer(c.dial),
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.UnknownTopicRetries(-1),
