@@ -265,6 +265,7 @@ func fill(v reflect.Value) {
 		fill(v.Elem())
 	case reflect.String:
 		v.SetString(aliveTopic)
+	default: // a number, or a topic id
 	}
 }
 
