@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ type Broker struct {
 	descriptors descriptors
 	directories []*logstore.Dir // of partitions
 	metadataDir *logstore.Dir   // one of directories, or one for the metadata log alone
-	dirsMissing bool
+	missing     []missingDir    // could not be opened
 	listeners   []boundListener
 	admin       net.Listener
 
@@ -174,6 +175,24 @@ func (b *Broker) Ready() error {
 	}
 	return nil
 }
+
+// Notices are faults that the broker goes on with, in words: log directories that are
+// offline.
+func (b *Broker) Notices() (list []string) {
+	for _, m := range b.missing {
+		list = append(list, fmt.Sprintf("log directory %s is offline: %v", m.path, m.err))
+	}
+	offline := b.replicas.OfflineDirs()
+	for _, d := range b.directories {
+		if slices.Contains(offline, d.DirectoryID()) {
+			list = append(list, fmt.Sprintf("log directory %s is offline: %v", d.Path(), cmp.Or(d.Err(), errUnopened)))
+		}
+	}
+	return list
+}
+
+// errUnopened stands for a directory whose disk works as far as anybody knows.
+var errUnopened = errors.New("its logs could not be opened")
 
 // Addr is the address that a listener is bound to; nil if there is none of that name.
 func (b *Broker) Addr(listener string) net.Addr {

@@ -5,6 +5,8 @@
 //	defer b.Stop(ctx)
 //	// clients connect to b.Addr("PLAINTEXT")
 //
+// A test has it shorter with package brokertest: brokertest.Start(t).
+//
 // Nothing below this package reads the configuration of a broker as a whole, opens a
 // listener, or asks for the time of day, randomness or a file system other than those
 // in Env, so a test runs the production code on an in-memory network and a disk that

@@ -144,7 +144,7 @@ func (b *Broker) directoryIDs() (ids []uuid.UUID) {
 
 // previousEpoch proves a clean stop only if every directory had one.
 func (b *Broker) previousEpoch() int64 {
-	if b.dirsMissing {
+	if len(b.missing) > 0 {
 		return -1
 	}
 	previous := int64(-1)

@@ -38,7 +38,7 @@ func (b *Broker) openListeners(ctx context.Context) error {
 		return fmt.Errorf("admin.listener: %s: %w", b.cfg.AdminListener, err)
 	}
 	b.admin = admin
-	b.console = console.Start(admin, console.Options{Metrics: b.env.Registry, Ready: b.Ready, Logger: b.log})
+	b.console = console.Start(admin, console.Options{Metrics: b.env.Registry, Ready: b.Ready, Notices: b.Notices, Logger: b.log})
 	b.onStop(func(ctx context.Context) error { return b.console.Shutdown(ctx) })
 	return nil
 }

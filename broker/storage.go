@@ -21,6 +21,12 @@ import (
 // not look like a partition's.
 const metadataLogName = "klamm-metadata"
 
+// missingDir is a log directory that could not be opened.
+type missingDir struct {
+	path string
+	err  error
+}
+
 // openDirectories opens the log directories and that of the metadata log. One that
 // fails is left out if another one works, as after a failure at run time; one that
 // belongs to somebody else, or is in use, ends the start.
@@ -40,13 +46,13 @@ func (b *Broker) openDirectories(context.Context) error {
 			return err
 		default:
 			b.log.Error("log directory is offline", "dir", path, "err", err)
+			b.missing = append(b.missing, missingDir{path, err})
 			errs = append(errs, err)
 		}
 	}
 	if len(b.directories) == 0 {
 		return errors.Join(errs...)
 	}
-	b.dirsMissing = len(errs) > 0
 	return b.openMetadataDirectory(pool)
 }
 
@@ -88,7 +94,6 @@ func (b *Broker) releaseDirectories(context.Context) error {
 }
 
 func (b *Broker) directoryFailed(d *logstore.Dir, err error) {
-	b.log.Error("log directory is offline", "dir", d.Path(), "err", err)
 	if d == b.metadataDir {
 		b.fail(fmt.Errorf("log directory %s, which holds the metadata log, failed: %w", d.Path(), err))
 	}
@@ -99,7 +104,6 @@ func (b *Broker) directoryFailed(d *logstore.Dir, err error) {
 }
 
 func (b *Broker) logFailed(l *logstore.Log, err error) {
-	b.log.Error("replica is offline", "topic", l.ID().Topic, "partition", l.ID().Partition, "err", err)
 	if b.replicas != nil {
 		b.replicas.LogFailed(l, err)
 	}
@@ -184,7 +188,7 @@ func (b *Broker) newReplicas() *replica.Manager {
 		RecoveryPointInterval: logs.RecoveryPointInterval,
 	}
 	return replica.NewManager(replica.Options{
-		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: b.dirsMissing,
+		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: len(b.missing) > 0,
 		TopicConfig:     b.replicaTopicConfig,
 		ReplicaLagMax:   b.cfg.Replication.LagTimeMax,
 		RecoveryThreads: int(logs.RecoveryThreads),

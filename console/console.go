@@ -17,8 +17,10 @@ import (
 type Options struct {
 	Metrics prometheus.Gatherer
 	// Ready returns nil when the broker accepts requests, else what it waits for.
-	Ready  func() error
-	Logger *slog.Logger
+	Ready func() error
+	// Notices are faults that a ready broker serves with, one a line; nil: none are known.
+	Notices func() []string
+	Logger  *slog.Logger
 }
 
 // Limits of an HTTP request: nothing here is large or slow.
@@ -45,6 +47,12 @@ func Handler(o Options) http.Handler {
 			return
 		}
 		fmt.Fprintln(w, "ready")
+		if o.Notices == nil {
+			return
+		}
+		for _, notice := range o.Notices() {
+			fmt.Fprintln(w, notice)
+		}
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	return mux

@@ -130,6 +130,7 @@ func OpenDir(o DirOptions) (*Dir, error) {
 		metrics:    newMetrics(o.Registerer, o.Path),
 	}
 	if err := d.open(); err != nil {
+		d.metrics.offline()
 		d.release()
 		return nil, fmt.Errorf("open log directory %s: %w", o.Path, err)
 	}
