@@ -54,6 +54,7 @@ func (l *lane) settle(r *Request, o Outcome) error {
 	s := &r.slot
 	s.request, s.outcome = r, o
 	if err := l.push(s); err != nil {
+		l.orphan(s)
 		return err
 	}
 	if o.Pending == nil {
@@ -101,18 +102,32 @@ func (l *lane) count() int {
 func (l *lane) push(s *slot) error {
 	if l.pending() == 0 {
 		if err := l.out.flush(); err != nil {
-			l.discard(s)
 			return err
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		l.discard(s)
 		return errClosed
 	}
 	l.slots = append(l.slots, s)
 	return nil
+}
+
+// orphan takes a slot that found no place, because the connection ended just then. Its
+// request is over when its outcome is known and not before: until then the handler may
+// read the body, whose buffer would else be somebody else's.
+func (l *lane) orphan(s *slot) {
+	l.close()
+	o := s.outcome
+	if o.Pending != nil {
+		known, ok := o.Pending.await(l, s)
+		if !ok {
+			return // complete discards it
+		}
+		o = known
+	}
+	l.complete(s, o)
 }
 
 // complete makes a slot ready, and sees to it that somebody sends it if it is the head.
