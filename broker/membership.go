@@ -80,6 +80,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 	if options.ClusterID, err = b.awaitClusterID(ctx); err != nil {
 		return err
 	}
+	b.registerInfo(b.published.get().Durability())
 	// With the first metadata the logs were opened, as far as they can be.
 	b.failures.noteStart(b.replicas)
 	options.LogDirs = b.failures.online(b.directoryIDs())

@@ -91,6 +91,8 @@ type AppendResult struct {
 	LogAppendTimeMs int64  // -1 unless the topic has LogAppendTime or this is a duplicate
 	LogStartOffset  int64  // -1 where Kafka does not know it
 	CurrentLeader   Leader // set with NOT_LEADER_OR_FOLLOWER
+
+	appendedRecords, appendedBytes int64 // none of a duplicate
 }
 
 // FetchRequest is one Fetch request after its session has been resolved: what to read,

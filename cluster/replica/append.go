@@ -68,11 +68,15 @@ func (p *Partition) append(now time.Time, a LeaderAppend) (AppendResult, Awaited
 	if err != nil {
 		return p.appendFailed(err), Awaited{}, Effects{}
 	}
-	return AppendResult{
+	result := AppendResult{
 		BaseOffset:      info.FirstOffset,
 		LogAppendTimeMs: info.LogAppendTimeMs,
 		LogStartOffset:  int64(p.opts.Log.LogStart()),
-	}, p.awaited(a.Acks, info.LastOffset+1), Effects{FlushWanted: info.FlushWanted, WakeFetcher: len(p.followers) > 0}
+	}
+	if !info.Duplicate {
+		result.appendedRecords, result.appendedBytes = info.LastOffset-info.FirstOffset+1, int64(info.AppendedBytes)
+	}
+	return result, p.awaited(a.Acks, info.LastOffset+1), Effects{FlushWanted: info.FlushWanted, WakeFetcher: len(p.followers) > 0}
 }
 
 func (p *Partition) checkAppend(acks int16) error {

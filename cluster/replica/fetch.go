@@ -16,6 +16,7 @@ import (
 //
 // The caller releases the Records of every result.
 func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
+	defer m.traffic.fetched(req)
 	r := &Reader{ReplicaID: req.ReplicaID, BrokerEpoch: req.ReplicaEpoch, Isolation: req.Isolation, AnyReplica: req.AnyReplica}
 	size, urgent := m.readAll(r, req)
 	if req.MaxWait <= 0 || len(req.Partitions) == 0 || size >= req.MinBytes || urgent {

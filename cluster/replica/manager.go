@@ -25,6 +25,7 @@ type Manager struct {
 	fetches  *purgatory.Purgatory[waitKey]
 	isr      isrTimer
 	metrics  metrics
+	traffic  traffic
 
 	// applying is held while metadata is applied, or what that could not do is tried again.
 	applying  sync.Mutex

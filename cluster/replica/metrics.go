@@ -23,6 +23,7 @@ func (x *metrics) register(reg prometheus.Registerer, m *Manager) {
 	x.atMinISR = desc("atminisrpartitioncount", "Partitions led here with just min.insync.replicas in-sync replicas.")
 	if reg != nil {
 		reg.MustRegister(&collector{m})
+		m.traffic.register(reg)
 	}
 }
 
