@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -37,6 +38,8 @@ type Env struct {
 	Entropy io.Reader
 	// OpenFiles is how many descriptors the process may have, 0 for any number.
 	OpenFiles uint64
+	// Memory is how many bytes the process may use, 0 if nobody knows.
+	Memory uint64
 	// Hostname is what a wildcard listener is registered under.
 	Hostname func() (string, error)
 
@@ -58,12 +61,22 @@ func DefaultEnv() Env {
 		Stores:    metalog.BadgerStores,
 		Entropy:   crand.Reader,
 		OpenFiles: openFileLimit(),
+		Memory:    memoryLimit(readSystemFile),
 		Hostname:  hostname,
 		Logger:    slog.New(slog.DiscardHandler),
 		Registry:  registry,
 		Codecs:    batch.NewCodecs(batch.CodecsOptions{Registerer: registry}),
 		Buffers:   wire.NewBuffers(0),
 	}
+}
+
+// readSystemFile is the content of a file by which Linux tells about itself.
+func readSystemFile(name string) string {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "" // not on this system
+	}
+	return string(text)
 }
 
 // newRand makes a generator that is seeded from the environment's entropy.

@@ -160,7 +160,7 @@ func (b *Broker) limits() wire.Limits {
 	}
 	return wire.Limits{
 		MaxRequestBytes:     n.MaxRequestBytes,
-		QueuedRequestBytes:  n.QueuedMaxRequestBytes,
+		QueuedRequestBytes:  frameMemory(n.QueuedMaxRequestBytes, b.env.Memory),
 		QueuedRequests:      int(n.QueuedMaxRequests),
 		MaxConnections:      b.descriptors.bound(unbounded(n.MaxConnections)),
 		MaxConnectionsPerIP: perIP,

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -139,6 +141,7 @@ func adminURL(b *broker.Broker) string {
 func runStart(ctx context.Context, cfg *configs.Broker, logs *logs) error {
 	env := broker.DefaultEnv()
 	env.Logger = logs.logger
+	limitHeap(env.Memory)
 	begin := time.Now()
 	b, err := broker.Start(ctx, cfg, env)
 	if ctx.Err() != nil && b == nil {
@@ -158,6 +161,15 @@ func runStart(ctx context.Context, cfg *configs.Broker, logs *logs) error {
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	return errors.Join(failure, b.Stop(stopCtx))
+}
+
+// limitHeap has Go collect garbage sooner when the process comes near the memory that it
+// may use, instead of being killed for what is garbage. It is a net, seldom reached: what
+// bounds memory are the limits on requests. GOMEMLIMIT decides where it is set.
+func limitHeap(memory uint64) {
+	if memory > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(min(memory/4*3, math.MaxInt64)))
+	}
 }
 
 // startError tells mistakes of configuration from failures.
