@@ -3,9 +3,14 @@
 package vfs
 
 import (
+	"io/fs"
 	"os"
 	"runtime"
 )
+
+func openFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flag, perm)
+}
 
 // syncData is the strongest sync there is: os.File.Sync is F_FULLFSYNC on macOS.
 func syncData(f *os.File) error { return f.Sync() }
