@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
@@ -130,6 +131,9 @@ func OpenDir(o DirOptions) (*Dir, error) {
 		metrics:    newMetrics(o.Registerer, o.Path),
 	}
 	if err := d.open(); err != nil {
+		if d.lockFile != nil && errors.Is(err, syscall.EIO) {
+			d.leaveMarker(err) // what it was about to make durable may be lost
+		}
 		d.metrics.offline()
 		d.release()
 		return nil, fmt.Errorf("open log directory %s: %w", o.Path, err)

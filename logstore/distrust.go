@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,10 +17,10 @@ import (
 
 // After a failed sync the kernel marks the pages clean that it could not write. A
 // process that is started again on the same machine reads them well, syncs them with
-// success, and loses them with the next power cut. So the failure leaves a marker, which
-// needs no sync: whoever still sees those pages sees it, too. The next start writes
-// everything again that no successful sync has covered, so that its own syncs have
-// something to write.
+// success, and loses them with the next power cut. So the failure, of a start as well,
+// leaves a marker, which needs no sync: whoever still sees those pages sees it, too. The
+// next start writes everything again that no successful sync has covered, so that its own
+// syncs have something to write.
 const failedFile = ".klamm_disk_failed"
 
 // leaveMarker is best effort: the disk has just failed.
@@ -44,13 +45,28 @@ func (d *Dir) beginDistrust() error {
 	d.distrust = true
 	d.o.Logger.Warn("the disk has failed in an earlier run: what may not have reached it is written again",
 		"dir", d.o.Path, "cause", strings.TrimSpace(string(cause)))
-	return nameAllBack(d.o.FS, d.o.Path)
+	if d.cleanStop {
+		return nil
+	}
+	// An earlier start may have removed the marker of a clean stop, and then lost that.
+	return checkpoint.VoidCleanShutdown(d.o.FS, d.file(checkpoint.CleanShutdownFile))
+}
+
+// noteFailedStart leaves a marker unless the error passes, or is none of the disk's.
+func (d *Dir) noteFailedStart(err error) {
+	if MayPass(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	d.leaveMarker(err)
 }
 
 // endDistrust follows when everything in doubt was written again and synced.
 func (d *Dir) endDistrust() error {
 	if !d.distrust {
 		return nil
+	}
+	if err := d.meta.write(d.o.FS, d.file(metaFile)); err != nil {
+		return err
 	}
 	d.marks.stale = [numMarkFiles]bool{true, true, true, true}
 	if err := d.marks.writeAll(); err != nil {
@@ -136,7 +152,7 @@ func rewriteFrom(f vfs.File, from int64) error {
 }
 
 // againSuffix is that of a file on its way to the name that it had. A crash on that way
-// is mended by nameBack.
+// is mended by readDir, also when it took the marker.
 const againSuffix = ".again"
 
 // rewriteName gives a file or directory its name anew.
@@ -155,18 +171,24 @@ func nameBack(fsys vfs.FS, name string) error {
 	return nil
 }
 
-// nameAllBack does so for all that a crash has left in a directory.
-func nameAllBack(fsys vfs.FS, dir string) error {
+// readDir lists a directory, after giving everything in it its own name.
+func readDir(fsys vfs.FS, dir string) ([]fs.DirEntry, error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	renamed := false
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), againSuffix) {
-			if err := nameBack(fsys, filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
+		if !strings.HasSuffix(e.Name(), againSuffix) {
+			continue
 		}
+		if err := nameBack(fsys, filepath.Join(dir, e.Name())); err != nil {
+			return nil, err
+		}
+		renamed = true
 	}
-	return nil
+	if !renamed {
+		return entries, nil
+	}
+	return fsys.ReadDir(dir)
 }

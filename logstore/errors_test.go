@@ -278,3 +278,97 @@ func (e *errorLife) check(d *Dir) {
 		e.compare(id, found)
 	}
 }
+
+// TestFailedSyncAtStart: each sync of a start fails once, as a disk's does: what it was to
+// write reads well and is lost with the next power cut. The next start must not take a
+// sync of its own for the proof that it is there.
+func TestFailedSyncAtStart(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		for n := 1; ; n++ {
+			failed := false
+			t.Run(fmt.Sprintf("first %v, sync %d", first, n), func(t *testing.T) { failed = startWithFailedSync(t, first, n) })
+			if failed && !t.Failed() {
+				continue
+			}
+			if n < 4 {
+				t.Errorf("a start has %d syncs only", n-1)
+			}
+			break
+		}
+	}
+}
+
+// startWithFailedSync fails sync n of the first start on a disk, or of one that follows a
+// clean stop; false if there are fewer.
+func startWithFailedSync(t *testing.T, first bool, n int) (failed bool) {
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	o := testOptions(nil)
+	start := func() *Dir {
+		o.FS = crash.Process()
+		d, err := OpenDir(o)
+		if err != nil {
+			return nil
+		}
+		if _, err := d.OpenLogs(t.Context(), OpenLogsParams{Now: epochTime}); err != nil {
+			d.Abandon()
+			return nil
+		}
+		return d
+	}
+	// Lives end with a kill, so that the next start has a tail to sync.
+	live := func() {
+		if d := start(); d != nil {
+			for len(d.Logs()) == 0 {
+				mustCreate(t, d, testID("t", 0), DefaultConfig())
+			}
+			mustAppend(t, d.Logs()[0], epochTime, 1, "unflushed")
+			d.Abandon()
+		}
+		crash.Kill()
+	}
+	if !first {
+		d := start()
+		mustAppend(t, mustCreate(t, d, testID("t", 0), DefaultConfig()), epochTime, 1, "a")
+		if err := d.Close(epochTime, 7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := n
+	crash.OnSync(func(p vfs.SyncPoint) error {
+		if p.Done || p.Name == "/" { // names above the directory are not ours to write again
+			return nil
+		}
+		if left--; left == 0 {
+			failed = true
+			return syscall.EIO
+		}
+		return nil
+	})
+	live()
+	live()
+	crash.OnSync(nil)
+	d := start()
+	if d == nil {
+		t.Fatal("no start without a fault")
+	}
+	for len(d.Logs()) == 0 {
+		mustCreate(t, d, testID("t", 0), DefaultConfig())
+	}
+	id, l := d.DirectoryID(), d.Logs()[0]
+	mustAppend(t, l, epochTime, 1, "acknowledged")
+	d.Flush()
+	end := int64(l.Flushed())
+	crash.PowerCutLosingAll()
+
+	if d = start(); d == nil {
+		t.Fatal("no start after the power cut")
+	}
+	defer d.Abandon()
+	if d.DirectoryID() != id {
+		t.Errorf("directory %v, was %v", d.DirectoryID(), id)
+	}
+	if len(d.Logs()) != 1 || int64(d.Logs()[0].LogEnd()) != end {
+		t.Errorf("%d logs, log end %v; flushed up to %d before", len(d.Logs()), d.Logs()[0].LogEnd(), end)
+	}
+	return failed
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
 	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -52,6 +53,7 @@ func (d *Dir) OpenLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 	}
 	report, err := d.openLogs(ctx, p)
 	if err != nil {
+		d.noteFailedStart(err)
 		return report, fmt.Errorf("open logs in %s: %w", d.o.Path, err)
 	}
 	return report, nil
@@ -61,12 +63,12 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 	if err := d.beginDistrust(); err != nil {
 		return OpenReport{}, err
 	}
-	entries, err := d.o.FS.ReadDir(d.o.Path)
+	entries, err := readDir(d.o.FS, d.o.Path)
 	if err != nil {
 		return OpenReport{}, err
 	}
 	// From here on things change, so a crash is no clean stop any more.
-	if d.cleanStop {
+	if d.cleanStop || d.distrust {
 		if err := checkpoint.RemoveCleanShutdown(d.o.FS, d.o.Path, d.file(checkpoint.CleanShutdownFile)); err != nil {
 			return OpenReport{}, err
 		}
@@ -194,7 +196,7 @@ func (j *openJob) openSome(ctx context.Context, dirs []partitionName) (again []p
 // disk's.
 func (j *openJob) open(dir partitionName) error {
 	d, path := j.d, j.d.file(dir.name)
-	topicID, err := checkpoint.ReadPartitionMetadata(d.o.FS, filepath.Join(path, checkpoint.PartitionMetadataFile))
+	topicID, err := d.readTopicID(path)
 	if errors.Is(err, fs.ErrNotExist) || isFormatError(err) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
@@ -235,6 +237,19 @@ func (j *openJob) open(dir partitionName) error {
 	}
 	j.fail(failedDir{id: id, path: path}, err)
 	return nil
+}
+
+// readTopicID reads partition.metadata, which a crash may have left under its other name.
+func (d *Dir) readTopicID(path string) (uuid.UUID, error) {
+	file := filepath.Join(path, checkpoint.PartitionMetadataFile)
+	id, err := checkpoint.ReadPartitionMetadata(d.o.FS, file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	if _, err := readDir(d.o.FS, path); err != nil {
+		return uuid.Zero, err
+	}
+	return checkpoint.ReadPartitionMetadata(d.o.FS, file)
 }
 
 func isFormatError(err error) bool {

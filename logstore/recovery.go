@@ -66,11 +66,6 @@ func (d *Dir) openLog(now time.Time, id ID, path string, c Config) (*opening, er
 		// The stop flushed everything, so the recovery points say it all.
 		o.persisted, o.unknown = o.from, nil
 	}
-	if d.distrust {
-		if err := nameAllBack(d.o.FS, path); err != nil {
-			return nil, err
-		}
-	}
 	if err := o.list(); err != nil {
 		return nil, err
 	}
@@ -113,7 +108,7 @@ func (o *opening) abandon() {
 
 // list reads the directory: segments, snapshots, and leftovers, which it removes.
 func (o *opening) list() error {
-	entries, err := o.d.o.FS.ReadDir(o.l.path)
+	entries, err := readDir(o.d.o.FS, o.l.path)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", o.l.path, err)
 	}

@@ -75,6 +75,7 @@ const CleanShutdownFile = ".kafka_cleanshutdown"
 type cleanShutdown struct {
 	Version     int    `json:"version"`
 	BrokerEpoch *int64 `json:"brokerEpoch"`
+	Void        bool   `json:"void,omitempty"` // ours: about to be removed, says nothing
 }
 
 // ReadCleanShutdown tells whether the last stop was clean, and under which broker
@@ -91,12 +92,26 @@ func ReadCleanShutdown(fsys vfs.FS, name string) (brokerEpoch int64, clean bool,
 	if err := json.Unmarshal(data, &content); err != nil || content.BrokerEpoch == nil {
 		return -1, true, nil //nolint:nilerr // an old Kafka's marker is an empty file
 	}
+	if content.Void {
+		return -1, false, nil
+	}
 	return *content.BrokerEpoch, true, nil
 }
 
 // WriteCleanShutdown marks a clean stop, durably.
 func WriteCleanShutdown(fsys vfs.FS, name string, brokerEpoch int64) error {
-	data, err := json.Marshal(cleanShutdown{BrokerEpoch: &brokerEpoch})
+	return writeCleanShutdown(fsys, name, cleanShutdown{BrokerEpoch: &brokerEpoch})
+}
+
+// VoidCleanShutdown writes a marker that says nothing. Whoever does not know whether an
+// earlier removal has reached the disk has something to remove then.
+func VoidCleanShutdown(fsys vfs.FS, name string) error {
+	nothing := int64(-1)
+	return writeCleanShutdown(fsys, name, cleanShutdown{BrokerEpoch: &nothing, Void: true})
+}
+
+func writeCleanShutdown(fsys vfs.FS, name string, content cleanShutdown) error {
+	data, err := json.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("encode clean shutdown marker: %w", err)
 	}
