@@ -248,7 +248,8 @@ func TestTricklingFramesGiveMemoryToOthers(t *testing.T) {
 		}
 		other := r.dial()
 		go func() { _, _ = other.conn.Write(metadata(2, string(make([]byte, 400<<10)))) }()
-		time.Sleep(DefaultMemoryPatience + 2*time.Second)
+		time.Sleep(DefaultMemoryPatience + 5*time.Second)
+		synctest.Wait()
 		other.expect("2:(409600 bytes)")
 		for _, c := range slow {
 			c.expect("EOF")

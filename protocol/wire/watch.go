@@ -73,22 +73,26 @@ func (l Limits) sweepPeriod() time.Duration {
 // sweepOnce looks at every connection; scratch is reused for the list of them.
 func (s *Server) sweepOnce(scratch []*conn) []*conn {
 	now := int64(time.Since(s.epoch)) + 1
+	// Asked once for all connections: as soon as one gives way somebody gets through, and
+	// the budget would not look starved to the next one, although a frame may need the
+	// memory of both.
+	starved := map[*budget]bool{s.budget: s.budget.starved(), s.brokerBudget: s.brokerBudget.starved()}
 	scratch = s.appendConns(scratch[:0])
 	for _, c := range scratch {
-		c.checkLimits(now, s.limits)
+		c.checkLimits(now, s.limits, starved[c.in.budget])
 	}
 	clear(scratch)
 	return scratch
 }
 
 // checkLimits ends a connection that has waited too long for its client.
-func (c *conn) checkLimits(now int64, l Limits) {
+func (c *conn) checkLimits(now int64, l Limits, starved bool) {
 	switch {
 	case c.watch.write.passed(now, l.WriteStall):
 		c.fail(errStalled)
 	case c.watch.frame.passed(now, l.FrameSilence):
 		c.fail(errHalfFrame)
-	case c.watch.holds.passed(now, l.MemoryPatience) && c.in.budget.starved():
+	case c.watch.holds.passed(now, l.MemoryPatience) && starved:
 		c.fail(errSlowFrame)
 	case c.watch.idle.passed(now, l.MaxIdle) && c.lane.pending() == 0:
 		c.fail(errIdle)
