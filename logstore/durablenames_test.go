@@ -10,6 +10,7 @@ import (
 
 	"github.com/klamm-mq/klamm/logstore/producerstate"
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
 )
 
@@ -123,5 +124,49 @@ func TestSnapshotOfATruncatedPastStaysGone(t *testing.T) {
 	producers, err := report.Opened[0].Producers(now)
 	if err != nil || len(producers) != 1 || producers[0].LastSequence != 0 {
 		t.Errorf("producers %+v, %v; want one that has sent sequence 0", producers, err)
+	}
+}
+
+// TestCreationCutOffByAKill: the process dies at any call of a log's creation. What the next
+// one finds is not durable because it is there, and belongs to a log that will hold records.
+func TestCreationCutOffByAKill(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	for n := 1; ; n++ {
+		crash := vfs.NewCrash(rand.NewPCG(1, 1))
+		calls, counting := 0, false
+		o := testOptions(hookfs.Wrap(crash.Process(), true, func(*hookfs.Call) error {
+			if counting {
+				if calls++; calls == n {
+					crash.Kill()
+				}
+			}
+			return nil
+		}))
+		d, _ := mustOpen(t, o, now, DefaultConfig())
+		counting = true
+		_, err := d.CreateLog(now, testID("t", 0), DefaultConfig())
+		if err == nil {
+			if n < 10 {
+				t.Fatalf("created after %d calls", calls)
+			}
+			return
+		}
+
+		o.FS = crash.Process()
+		d, _ = mustOpen(t, o, now, DefaultConfig())
+		l := d.Log(testID("t", 0).TopicID, 0)
+		if l == nil {
+			l = mustCreate(t, d, testID("t", 0), DefaultConfig())
+		}
+		mustAppend(t, l, now, 1, "a")
+		d.Flush()
+		crash.PowerCutLosingAll()
+
+		o.FS = crash.Process()
+		d, report := mustOpen(t, o, now, DefaultConfig())
+		d.Abandon()
+		if len(report.Opened) != 1 || report.Opened[0].LogEnd() != 1 || report.Opened[0].ID() != testID("t", 0) {
+			t.Errorf("killed at call %d: after a power cut %+v", n, report)
+		}
 	}
 }

@@ -194,6 +194,7 @@ func (o *opening) loadEpochs() error {
 func (o *opening) findEnd() error {
 	l := o.l
 	start := o.d.marks.start[l.id.name()]
+	o.metaInDoubt = !o.clean && o.persisted == 0
 	if len(o.segs) == 0 {
 		return o.startWithoutSegments(start)
 	}
@@ -201,7 +202,6 @@ func (o *opening) findEnd() error {
 		return err
 	}
 	l.marks.start = max(start, o.segs[0].BaseOffset())
-	o.metaInDoubt = !o.clean && o.persisted == 0
 	end := o.from
 	if o.clean = o.clean && o.plausibleEnd(end); !o.clean {
 		var err error
