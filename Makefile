@@ -111,8 +111,12 @@ sim-repro: ## the real tier with one SEED= alone, printing schedule and history
 
 .PHONY: bench
 bench: build ## print the figures that docs/performance.md quotes
-	cd compat-tests && $(GO) test -count=1 -timeout 30m -run "^$$$$" -bench . -benchtime 1x ./bench
+	cd compat-tests && $(GO) test -count=1 -timeout 30m -run '^$$' -bench . -skip BesideKafka -benchtime 1x ./bench
 	$(GO) test -run '^$$' -bench . -benchmem ./protocol/... ./logstore/... ./cluster/...
+
+.PHONY: bench-kafka
+bench-kafka: ## the same loads on klamm and on Apache Kafka 4.4, in one run (needs Java and Maven)
+	cd compat-tests && $(GO) test -count=1 -timeout 30m -run '^$$' -bench BesideKafka -benchtime 1x ./bench
 
 .PHONY: clean
 clean: ## remove what the build made

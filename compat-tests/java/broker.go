@@ -1,0 +1,88 @@
+package java
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startPatience is how long Kafka may take to open its port on a loaded machine.
+const startPatience = 2 * time.Minute
+
+// Broker is a running Kafka of one node, controller and broker in one process.
+type Broker struct {
+	Addr string
+	cmd  *exec.Cmd
+	log  bytes.Buffer // valid once the process has ended
+}
+
+// StartBroker formats a directory and starts Kafka with its defaults on two free ports
+// of the loopback interface. Further settings are lines key=value. It ends with the test.
+func StartBroker(t testing.TB, port, controllerPort int, settings ...string) *Broker {
+	t.Helper()
+	dir := t.TempDir()
+	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
+	file := filepath.Join(dir, "server.properties")
+	lines := append([]string{
+		"process.roles=broker,controller", "node.id=1",
+		"listeners=PLAINTEXT://" + b.Addr + fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", controllerPort),
+		"controller.listener.names=CONTROLLER", fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d", controllerPort),
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"log.dirs=" + filepath.Join(dir, "data"),
+		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
+	}, settings...)
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	format, err := Command("kafka.tools.StorageTool", "format", "--standalone", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := format.CombinedOutput(); err != nil {
+		t.Fatalf("format Kafka's directory: %v\n%s", err, out)
+	}
+	if b.cmd, err = Command("kafka.Kafka", file); err != nil {
+		t.Fatal(err)
+	}
+	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.kill)
+	if err := awaitPort(t.Context(), b.Addr); err != nil {
+		b.kill()
+		t.Fatalf("Kafka does not open %s: %v\n%s", b.Addr, err, b.log.String())
+	}
+	return b
+}
+
+// Pid is the id of the process.
+func (b *Broker) Pid() int { return b.cmd.Process.Pid }
+
+func (b *Broker) kill() {
+	_ = b.cmd.Process.Kill() // it may have ended
+	_ = b.cmd.Wait()
+}
+
+func awaitPort(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
