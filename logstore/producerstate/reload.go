@@ -54,13 +54,13 @@ func (m *Manager) LatestSnapshot() (int64, bool) {
 	return m.snapshots[len(m.snapshots)-1], true
 }
 
-// Load starts from the newest valid snapshot that lies in (logStart, logEnd], or from
+// Load starts from the newest valid snapshot that lies in [logStart, logEnd], or from
 // nothing at logStart; EndOffset then tells from where batches must be taken in by
 // Update. Snapshots outside of that range and corrupt ones are deleted. Producers that
 // have expired are left out. If the state ends at logEnd already, it is kept (Kafka's
 // truncateAndReload).
 func (m *Manager) Load(logStart, logEnd int64, now time.Time) error {
-	outside := func(o int64) bool { return o > logEnd || o <= logStart }
+	outside := func(o int64) bool { return o > logEnd || o < logStart }
 	if err := m.deleteSnapshots(outside); err != nil {
 		return err
 	}
