@@ -12,6 +12,7 @@ import (
 	"github.com/klamm-mq/klamm/logstore/epoch"
 	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
 // retiredDir is a directory named -delete whose files go when its time has come.
@@ -331,7 +332,7 @@ func (d *Dir) finish(now time.Time, logs []*Log) error {
 	}
 	for _, l := range behind {
 		if !l.settleRecoveryPoint() {
-			return fmt.Errorf("%s is flushed up to %d only, of %d", l.id, l.Flushed(), l.LogEnd())
+			return fmt.Errorf("%s is flushed up to %d only, of %d: %w", l.id, l.Flushed(), l.LogEnd(), kafkaerr.KafkaStorageError)
 		}
 	}
 	for _, l := range logs {
