@@ -136,3 +136,49 @@ func TestFullDiskAtStart(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 }
+
+// TestTruncationWithoutDescriptors: a truncation meets an error that passes, anywhere, and is
+// asked for again. What the log knows of its producers must be that of the shorter log.
+func TestTruncationWithoutDescriptors(t *testing.T) {
+	for n := 1; ; n++ {
+		faulty := errfs.Wrap(vfs.NewMem())
+		o := testOptions(faulty)
+		o.Pool = segment.NewFilePool(segment.PoolOptions{MaxOpenFiles: 1})
+		c := DefaultConfig()
+		c.SegmentBytes = 300
+		d, _ := mustOpen(t, o, epochTime, c)
+		l := mustCreate(t, d, testID("t", 0), c)
+		send := func(sequence int32) AppendInfo {
+			records := producedBy(&batch.Producer{ID: 5, BaseSequence: sequence}, epochTime, "some value")
+			info, err := l.AppendAsLeader(AppendParams{Now: epochTime, Records: records, LeaderEpoch: 1, RequestVersion: 9})
+			if err != nil {
+				t.Fatalf("open %d fails: sequence %d: %v", n, sequence, err)
+			}
+			return info
+		}
+		for sequence := range int32(9) {
+			send(sequence)
+			d.Flush()
+		}
+		faulty.Add(fmt.Sprintf("open nth=%d err=EMFILE", n))
+		err := l.TruncateTo(5)
+		fired := faulty.Fired() > 0
+		faulty.Clear()
+		if err != nil && !isBusy(err) {
+			t.Fatalf("open %d fails: %v", n, err)
+		}
+		if err := l.TruncateTo(5); err != nil {
+			t.Errorf("open %d fails: again: %v", n, err)
+		}
+		if info := send(4); !info.Duplicate || info.FirstOffset != 4 {
+			t.Errorf("open %d fails: the last batch again: %+v", n, info)
+		}
+		if info := send(5); info.Duplicate || info.FirstOffset != 5 {
+			t.Errorf("open %d fails: the next batch: %+v", n, info)
+		}
+		d.Abandon()
+		if !fired {
+			return
+		}
+	}
+}

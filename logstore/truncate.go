@@ -216,8 +216,14 @@ func (l *Log) cutEnd(end int64) {
 }
 
 // reloadProducers goes back to the newest snapshot below the end. Snapshots above it
-// are deleted.
-func (l *Log) reloadProducers(now time.Time) error {
+// are deleted. After an error the state is loaded before the next change.
+func (l *Log) reloadProducers(now time.Time) (err error) {
+	defer func() {
+		if err != nil {
+			l.loaded, l.openedClean = false, false
+			l.unstable.Store(txnsUnknown)
+		}
+	}()
 	l.mu.RLock()
 	start, end := l.marks.start, l.marks.end
 	l.mu.RUnlock()

@@ -69,6 +69,7 @@ func (m *Manager) Load(logStart, logEnd int64, now time.Time) error {
 		return nil
 	}
 	m.reset()
+	m.endOffset = logStart
 	for {
 		latest, ok := m.LatestSnapshot()
 		if !ok {
