@@ -170,3 +170,37 @@ func TestCreationCutOffByAKill(t *testing.T) {
 		}
 	}
 }
+
+// TestProducersOutliveTheirRecords: retention takes all that a producer has sent but its
+// last batch, and the power fails. A retry of an earlier batch is still a duplicate.
+func TestProducersOutliveTheirRecords(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	c := DefaultConfig()
+	c.SegmentBytes, c.RetentionBytes = 300, 0
+	d, _ := mustOpen(t, testOptions(crash.Process()), now, c)
+	l := mustCreate(t, d, testID("t", 0), c)
+	send := func(sequence int32) AppendInfo {
+		records := producedBy(&batch.Producer{ID: 5, BaseSequence: sequence}, now, "some value")
+		info, err := l.AppendAsLeader(AppendParams{Now: now, Records: records, LeaderEpoch: 1, RequestVersion: 9})
+		if err != nil {
+			t.Errorf("sequence %d: %v", sequence, err)
+		}
+		return info
+	}
+	for sequence := range int32(4) {
+		send(sequence)
+	}
+	d.Flush()
+	if deleted, err := l.Retain(now, 3); err != nil || len(deleted) != 1 || l.LogStart() != 3 {
+		t.Fatalf("deleted %+v, %v; log start %d", deleted, err, l.LogStart())
+	}
+	crash.PowerCutLosingAll()
+
+	d, report := mustOpen(t, testOptions(crash.Process()), now, c)
+	defer d.Abandon()
+	l = report.Opened[0]
+	if info := send(2); !info.Duplicate || info.FirstOffset != 2 {
+		t.Errorf("retry: %+v", info)
+	}
+}

@@ -3,9 +3,13 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
+	"github.com/klamm-mq/klamm/logstore/producerstate"
 	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/offset"
 )
 
@@ -29,7 +33,8 @@ const (
 // empty one is begun first (Kafka's UnifiedLog.deleteOldSegments).
 //
 // The log start is durable before the first file goes: else a power cut could bring
-// some of the files back, with a hole between them.
+// some of the files back, with a hole between them. So is a snapshot of the producers whose
+// records go: a retry of theirs would else be out of order for ever.
 func (l *Log) Retain(now time.Time, hw offset.HighWatermark) ([]DeletedSegment, error) {
 	victims, err := l.retire(now, int64(hw))
 	if err != nil || len(victims) == 0 {
@@ -147,6 +152,9 @@ func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error)
 		return nil, err
 	}
 	oneByOne := err != nil
+	if err := l.syncStartSnapshot(); err != nil && !errors.Is(err, ErrClosed) {
+		return nil, l.ioError("retain", err)
+	}
 	deleted := make([]DeletedSegment, 0, len(victims))
 	for _, v := range victims {
 		err := l.deleteSegment(v.seg)
@@ -164,6 +172,30 @@ func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error)
 		deleted = append(deleted, DeletedSegment{BaseOffset: base, SizeBytes: v.size, Reason: v.reason})
 	}
 	return deleted, nil
+}
+
+// syncStartSnapshot makes the producer snapshot durable that a roll has left at what is the
+// log start now, unless a recovery point has passed it, which came with one of its own.
+func (l *Log) syncStartSnapshot() error {
+	start := int64(l.LogStart())
+	l.writer.Lock()
+	known := slices.Contains(l.producers.Snapshots(), start)
+	l.writer.Unlock()
+	if !known || int64(l.RecoveryPoint()) >= start {
+		return nil
+	}
+	var f vfs.File
+	err := l.withNames(func() (err error) {
+		f, err = l.dir.o.FS.OpenFile(l.file(producerstate.SnapshotName(start)), os.O_RDWR, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return l.unlessGone(l.dir.o.FS.SyncDir(l.path))
 }
 
 // deleteSegment removes a segment's files and the producer snapshot at its base offset.
