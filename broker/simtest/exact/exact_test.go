@@ -13,6 +13,7 @@ import (
 
 var (
 	seeds = flag.Int("seeds", defaultSeeds(), "number of seeds to run")
+	first = flag.Uint64("first", 1, "the first of them")
 	seed  = flag.Uint64("seed", 0, "run this seed alone and print its trace")
 )
 
@@ -21,7 +22,7 @@ func defaultSeeds() int {
 	if n, err := strconv.Atoi(os.Getenv("KLAMM_SEEDS")); err == nil {
 		return n
 	}
-	return 150
+	return 1000
 }
 
 // traceLines is how much of a failing run is printed: its end.
@@ -47,19 +48,29 @@ func TestSeeds(t *testing.T) {
 	}
 	var total Report
 	for s := range uint64(*seeds) {
-		r, v := Run(Options{Seed: s + 1})
+		r, v := Run(Options{Seed: *first + s})
 		if v != nil {
 			t.Fatal(report(v))
 		}
-		total.Events += r.Events
-		total.Crashes += r.Crashes
-		total.Acked += r.Acked
-		total.Rounds += r.Rounds
-		total.Truncations += r.Truncations
+		total.Add(r)
 	}
 	t.Logf("%d seeds: %v", *seeds, total)
-	if total.Crashes < *seeds/2 || total.Acked < *seeds*5 || total.Truncations < *seeds/10 {
-		t.Errorf("the seeds do not cover much: %v", total)
+	for _, c := range []struct {
+		what       string
+		got, least int
+	}{
+		{"crashes", total.Crashes, *seeds},
+		{"clean stops", total.Stops, *seeds},
+		{"batches acknowledged", total.Acked, *seeds * 20},
+		{"truncations", total.Truncations, *seeds / 2},
+		{"topics", total.Topics, *seeds},
+		{"full disks", total.Full, *seeds / 10},
+		{"times without descriptors", total.NoFiles, *seeds / 10},
+		{"failed disks", total.Offline, *seeds / 50},
+	} {
+		if c.got < c.least {
+			t.Errorf("the seeds do not cover much: %d %s, want %d", c.got, c.what, c.least)
+		}
 	}
 }
 
@@ -87,7 +98,7 @@ func TestBrokenBrokersAreFound(t *testing.T) {
 		how   Break
 		found []string
 	}{
-		{"ack before flush", AckBeforeFlush, []string{"AckedRecordsReadable"}},
+		{"ack before flush", AckBeforeFlush, []string{"AckedRecordsReadable", "SequencesContiguous"}},
 		{"recovered tail counted as flushed", RecoveredTailUnsynced, []string{"AckedRecordsReadable", "HighWatermarkMonotonic", "CleanRecovery"}},
 		{"marks not lowered before truncation", MarksNotLowered, []string{"CleanRecovery"}},
 	} {

@@ -4,21 +4,31 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
 )
 
 // The faults that a broker must survive here, and what it must keep:
 //
-//	kill       between two events, and in    everything, with either durability
-//	           the middle of any sync, one
-//	           of start included
-//	power cut  at the same moments, and      what was acknowledged or read, with
-//	           after a kill before the       durability=fsync; with replicated it
-//	           next start                    is not promised and not injected
+//	kill            between two events, in the    everything, with either durability
+//	                middle of any sync, before
+//	                any other call on the disk
+//	power cut       at the same moments, and      what was acknowledged or read, with
+//	                after a kill before the       durability=fsync; with replicated it
+//	                next start                    is not promised
+//	full disk       for a while                   everything; appends are refused until
+//	                                              there is room again
+//	no descriptors  for a while, now and then     the same; nothing goes offline
+//	failing sync    one, of anything: what it     what was acknowledged or read; that
+//	                was to write is lost with     directory is offline until a restart,
+//	                the next power cut, if that   others go on
+//	                has been written down
+//	clock           steps forward and back        everything
 //
-// A disk that lies, loses synced bytes or fails is not among them: those are faults of
-// other tests, with other promises.
+// A disk that lies or loses synced bytes is not among them: those are faults of other
+// tests, with other promises.
 
 // Break is a way in which a run's broker is broken on purpose.
 type Break int8
@@ -40,22 +50,95 @@ func (w *world) fault() {
 		return
 	}
 	w.after(w.plan.maxDelay*2, "fault", w.fault)
-	if w.broker == nil {
-		return
-	}
-	switch n := w.rand.IntN(20); {
+	switch n := w.rand.IntN(32); {
 	case n < 3:
 		w.tracef("write back")
 		w.fs.Writeback()
 	case n < 6:
-		if p := w.broker.partitions[w.rand.Int32N(w.plan.partitions)]; !p.follower {
-			w.tracef("demote partition %d", p.index)
-			w.broker.demote(p)
-		}
+		w.demoteOne()
 	case n == 6:
-		w.crash("between two events")
+		w.kill("between two events")
 	case n == 7:
 		w.dieAtSync = 1 + w.rand.IntN(6)
+	case n == 8:
+		w.dieAtCall = 1 + w.rand.IntN(40)
+	case n == 9 && w.broker != nil:
+		w.stopCleanly()
+	case n == 10:
+		w.deleteTopic()
+	case n < 13:
+		w.createTopic()
+	case n < 15:
+		w.alterTopic()
+	case n == 15 && w.plan.fullDisks:
+		w.fill()
+	case n == 16 && w.plan.noFiles:
+		w.takeDescriptors()
+	case n == 17 && w.plan.badDisks:
+		w.failAtSync = 1 + w.rand.IntN(8)
+	case n == 18:
+		w.skew = []int64{0, 3_600_000, -3_600_000}[w.rand.IntN(3)]
+		w.tracef("the clock is off by %d ms", w.skew)
+	}
+}
+
+func (w *world) demoteOne() {
+	if w.broker == nil || len(w.broker.partitions) == 0 {
+		return
+	}
+	p := w.broker.partitions[w.rand.IntN(len(w.broker.partitions))]
+	if p.following || p.Failure() != nil {
+		return
+	}
+	w.tracef("demote %s", p)
+	w.broker.demote(p)
+}
+
+// fill leaves little room on the disk, for a while.
+func (w *world) fill() {
+	if w.full {
+		return
+	}
+	room, err := w.fs.Space("/")
+	if err != nil {
+		w.fail("Harness", "space: %v", err)
+		return
+	}
+	w.tracef("the disk fills")
+	w.full = true
+	w.report.Full++
+	w.fs.SetCapacity(int64(room.TotalBytes-room.AvailBytes) + int64(w.rand.IntN(1500)))
+	w.after(w.plan.maxDelay*10, "room again", func() {
+		w.full = false
+		w.fs.SetCapacity(0)
+		w.endDisturbance()
+	})
+}
+
+// takeDescriptors lets every other open fail, for a while.
+func (w *world) takeDescriptors() {
+	if w.noFiles {
+		return
+	}
+	w.tracef("no descriptors are left")
+	w.noFiles = true
+	w.report.NoFiles++
+	w.after(w.plan.maxDelay*6, "descriptors again", func() {
+		w.noFiles = false
+		w.endDisturbance()
+	})
+}
+
+// endDisturbance excuses errors for as long as the broker may need to notice.
+func (w *world) endDisturbance() { w.wellAt = w.now.Add(2 * w.plan.keeper.SpaceInterval) }
+
+// disturbed tells whether a fault goes on, or the broker need not have noticed its end.
+func (w *world) disturbed() bool { return w.full || w.noFiles || w.now.Before(w.wellAt) }
+
+// kill ends the process, if there is one, as crash does.
+func (w *world) kill(how string) {
+	if w.broker != nil {
+		w.crash(how)
 	}
 }
 
@@ -80,8 +163,15 @@ func (w *world) powerCut() {
 }
 
 // onSync lets the process die in the middle of the sync that was drawn, of whatever it
-// is: a group commit, a checkpoint, a step of recovery.
+// is: a group commit, a checkpoint, a step of recovery. Or the disk fails it.
 func (w *world) onSync(p vfs.SyncPoint) error {
+	if w.failAtSync > 0 && !p.Done && p.Name != "/" { // names above the directories are not theirs to write again
+		if w.failAtSync--; w.failAtSync == 0 {
+			w.tracef("%s of %s fails", p.Op, p.Name)
+			w.diskErrors++
+			return syscall.EIO
+		}
+	}
 	if w.dieAtSync == 0 {
 		return nil
 	}
@@ -91,13 +181,36 @@ func (w *world) onSync(p vfs.SyncPoint) error {
 	return nil
 }
 
+// diskFailed is the mark that a failed sync leaves. A process that dies between the two,
+// which are microseconds apart, is not among the faults: the next one sees bytes that are
+// gone with the power, and nothing that would tell them from others.
+const diskFailed = ".klamm_disk_failed"
+
+// process is the file system of the next process.
+func (w *world) process() vfs.FS { return hookfs.Wrap(w.fs.Process(), true, w.onCall) }
+
+// onCall lets the process die before the call that was drawn, or find no descriptor.
+func (w *world) onCall(c *hookfs.Call) error {
+	if w.dieAtCall > 0 && !strings.HasSuffix(c.Name, diskFailed) {
+		if w.dieAtCall--; w.dieAtCall == 0 {
+			w.crash(fmt.Sprintf("before %s of %s", c.Op, c.Name))
+		}
+	}
+	if w.noFiles && (c.Op == hookfs.Open || c.Op == hookfs.SyncDir) && w.rand.IntN(3) == 0 {
+		return &fs.PathError{Op: string(c.Op), Path: c.Name, Err: syscall.EMFILE}
+	}
+	return nil
+}
+
 // died buries the process. Whatever it had promised it knows no more; whoever waits for
 // an answer asks again. A kill is often followed by a power cut before the next start.
 func (w *world) died() {
 	w.crashed = false
 	w.report.Crashes++
-	if b := w.broker; b != nil && b.dir != nil {
-		b.dir.Abandon()
+	if b := w.broker; b != nil {
+		for _, d := range b.dirs {
+			d.Abandon()
+		}
 	}
 	w.broker = nil
 	w.life++
@@ -141,7 +254,10 @@ func (l *liar) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, erro
 // OpenSyncer gives a syncer that does nothing during recovery.
 func (l *liar) OpenSyncer(dir string) (vfs.Syncer, error) {
 	s, err := l.FS.OpenSyncer(dir)
-	return &lyingSyncer{s, l.w}, err
+	if err != nil {
+		return nil, err
+	}
+	return &lyingSyncer{s, l.w}, nil
 }
 
 // Rename loses a checkpoint that should have been lowered.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/logstore"
@@ -21,14 +22,16 @@ import (
 //	                        even over a crash
 //	AckedRecordsReadable    what was acknowledged or read once is there, at its offset
 //	SequencesContiguous     an idempotent producer's records are in the log once and in order
-//	NoUnknownFiles          nothing lies in the directory that has no business there
-//	CleanRecovery           a crash is never taken for damage
+//	OwnRecords              a topic holds its own records, none of an earlier one of its name
+//	NoUnknownFiles          nothing lies in the directories that has no business there
+//	CleanRecovery           a crash is never taken for damage; nor is a passing fault,
+//	CleanSync               which takes no directory offline,
+//	CleanDeletion           and fails nothing for good
+//	CleanStop               after a clean stop nothing is scanned
+//	Progress                when the faults end, everything gets its answer
 //
 // judge is who checks them.
-type judge struct {
-	w     *world
-	parts []*verdicts
-}
+type judge struct{ w *world }
 
 // verdicts are what the judge holds against one partition.
 type verdicts struct {
@@ -37,26 +40,21 @@ type verdicts struct {
 	epoch    int32
 }
 
-func newJudge(w *world) *judge {
-	j := &judge{w: w}
-	for range w.plan.partitions {
-		j.parts = append(j.parts, &verdicts{promised: make(map[int64]string)})
-	}
-	return j
-}
+func newVerdicts() verdicts { return verdicts{promised: make(map[int64]string)} }
 
 // nextEpoch is the controller's: it outlives the broker.
-func (j *judge) nextEpoch(partition int32) int32 {
-	j.parts[partition].epoch++
-	return j.parts[partition].epoch
+func (v *verdicts) nextEpoch() int32 {
+	v.epoch++
+	return v.epoch
 }
 
 // restarted begins a new life. A leader with followers starts from a checkpointed high
-// watermark, which may be old; what was promised above it is in the log all the same.
+// watermark, which may be old; what was promised above it is in the log all the same. One
+// that counts unflushed records may have lost some.
 func (j *judge) restarted() {
-	for _, v := range j.parts {
-		if j.w.plan.follower {
-			v.hw = 0
+	for _, p := range j.w.parts() {
+		if j.w.plan.follower || p.weak {
+			p.judged.hw = 0
 		}
 	}
 }
@@ -64,16 +62,18 @@ func (j *judge) restarted() {
 // acked notes what a producer was promised.
 func (j *judge) acked(p *producer, a *attempt) {
 	for i := range a.batch.count {
-		j.promise(p.partition, a.offset+int64(i), p.value(a.batch.base+i), "acknowledged")
+		j.promise(p.part, a.offset+int64(i), p.value(a.batch.base+i), "acknowledged")
 	}
 }
 
-func (j *judge) promise(partition int32, o int64, value, how string) {
-	v := j.parts[partition]
-	if old, ok := v.promised[o]; ok && old != value {
-		j.w.fail("AckedRecordsReadable", "offset %d of partition %d was promised as %s and is now %s as %s", o, partition, old, how, value)
+func (j *judge) promise(p *part, o int64, value, how string) {
+	if p.weak {
+		return
 	}
-	v.promised[o] = value
+	if old, ok := p.judged.promised[o]; ok && old != value {
+		j.w.fail("AckedRecordsReadable", "offset %d of %s was promised as %s and is now %s as %s", o, p, old, how, value)
+	}
+	p.judged.promised[o] = value
 }
 
 // always checks what costs little, after every event.
@@ -81,19 +81,22 @@ func (j *judge) always() {
 	if j.w.broker == nil {
 		return
 	}
+	j.w.broker.noticeFailures()
 	for _, p := range j.w.broker.partitions {
+		if p.Failure() != nil {
+			continue
+		}
 		start, hw, end := int64(p.log.LogStart()), int64(p.HighWatermark()), int64(p.log.LogEnd())
 		lso := int64(p.log.LastStable(p.HighWatermark()))
 		flushed, recovery := int64(p.log.Flushed()), int64(p.log.RecoveryPoint())
 		if start > lso || lso > hw || hw > end || flushed > end || recovery > max(flushed, start) {
-			j.w.fail("OffsetOrder", "partition %d: start %d, LSO %d, HW %d, end %d; flushed %d, recovery point %d",
-				p.index, start, lso, hw, end, flushed, recovery)
+			j.w.fail("OffsetOrder", "%s: start %d, LSO %d, HW %d, end %d; flushed %d, recovery point %d",
+				p, start, lso, hw, end, flushed, recovery)
 		}
-		v := j.parts[p.index]
-		if hw < v.hw {
-			j.w.fail("HighWatermarkMonotonic", "partition %d: from %d to %d", p.index, v.hw, hw)
+		if hw < p.judged.hw {
+			j.w.fail("HighWatermarkMonotonic", "%s: from %d to %d", p, p.judged.hw, hw)
 		}
-		v.hw = hw
+		p.judged.hw = hw
 	}
 }
 
@@ -104,10 +107,14 @@ func (j *judge) read(p *partition, from int64, maxBytes int) int64 {
 		FetchOffset: from, CurrentLeaderEpoch: replica.NoEpoch, LastFetchedEpoch: replica.NoEpoch,
 	}, maxBytes, true)
 	if result.Err != nil {
-		if start := int64(p.log.LogStart()); from < start {
+		switch start := int64(p.log.LogStart()); {
+		case from < start:
 			return start // retention was faster than the consumer
+		case p.weak && from > int64(p.log.LogEnd()):
+			return int64(p.log.LogEnd()) // lost
+		case !j.w.excused(result.Err):
+			j.w.fail("AckedRecordsReadable", "%s at %d: %v", p, from, result.Err)
 		}
-		j.w.fail("AckedRecordsReadable", "partition %d at %d: %v", p.index, from, result.Err)
 		return from
 	}
 	if result.Records == nil {
@@ -139,7 +146,7 @@ func (j *judge) see(p *partition, from int64, views []batch.View, hw int64) int6
 	next := from
 	for _, v := range views {
 		if v.NextOffset() > hw {
-			j.w.fail("OffsetOrder", "partition %d: a batch up to %d is shown below high watermark %d", p.index, v.LastOffset(), hw)
+			j.w.fail("OffsetOrder", "%s: a batch up to %d is shown below high watermark %d", p, v.LastOffset(), hw)
 		}
 		err := batch.Iterate(v, j.w.codecs, func(r batch.Record) error {
 			if r.Offset < next {
@@ -148,12 +155,12 @@ func (j *judge) see(p *partition, from int64, views []batch.View, hw int64) int6
 			if r.Offset != next {
 				return fmt.Errorf("record %d follows %d", r.Offset, next-1)
 			}
-			j.promise(p.index, r.Offset, string(r.Value), "read")
+			j.promise(p.part, r.Offset, string(r.Value), "read")
 			next++
 			return nil
 		})
 		if err != nil {
-			j.w.fail("AckedRecordsReadable", "partition %d: %v", p.index, err)
+			j.w.fail("AckedRecordsReadable", "%s: %v", p, err)
 			return next
 		}
 	}
@@ -167,60 +174,81 @@ func (j *judge) everything() {
 		if j.w.failed != nil || j.w.crashed {
 			return
 		}
-		values := j.contents(p)
+		if p.Failure() != nil {
+			continue
+		}
+		values, ok := j.contents(p)
+		if !ok {
+			return
+		}
 		start, end := int64(p.log.LogStart()), int64(p.log.LogEnd())
-		for _, o := range slices.Sorted(maps.Keys(j.parts[p.index].promised)) {
-			if promised := j.parts[p.index].promised[o]; o >= start && values[o] != promised {
-				j.w.fail("AckedRecordsReadable", "partition %d: %s was promised at %d, %q is there; the log is %d to %d",
-					p.index, promised, o, values[o], start, end)
+		for _, o := range slices.Sorted(maps.Keys(p.judged.promised)) {
+			if promised := p.judged.promised[o]; o >= start && values[o] != promised {
+				j.w.fail("AckedRecordsReadable", "%s: %s was promised at %d, %q is there; the log is %d to %d",
+					p, promised, o, values[o], start, end)
 				return
 			}
 		}
-		j.sequences(p.index, values, start, end)
+		for o, value := range values {
+			if !strings.HasPrefix(value, p.prefix()) {
+				j.w.fail("OwnRecords", "%s: %q is at %d", p, value, o)
+				return
+			}
+		}
+		j.sequences(p, values, start, end)
 	}
 }
 
 // visible checks that consumers can read all that was promised: when everything is quiet.
 func (j *judge) visible() {
 	for _, p := range j.w.broker.partitions {
-		for _, o := range slices.Sorted(maps.Keys(j.parts[p.index].promised)) {
+		for _, o := range slices.Sorted(maps.Keys(p.judged.promised)) {
 			if hw := int64(p.HighWatermark()); o >= hw {
-				j.w.fail("AckedRecordsReadable", "partition %d: offset %d was promised, the high watermark is %d", p.index, o, hw)
+				j.w.fail("AckedRecordsReadable", "%s: offset %d was promised, the high watermark is %d", p, o, hw)
 				return
 			}
 		}
 	}
 }
 
-// contents is the value of every record in the log, by offset.
-func (j *judge) contents(p *partition) map[int64]string {
-	values := make(map[int64]string)
+// contents is the value of every record in the log, by offset; false if a fault that was
+// injected kept it from being read.
+func (j *judge) contents(p *partition) (values map[int64]string, ok bool) {
+	values = make(map[int64]string)
 	start, end := int64(p.log.LogStart()), int64(p.log.LogEnd())
 	for at := start; at < end; {
 		info, err := p.log.Read(logstore.ReadParams{Offset: at, MaxBytes: 1 << 20, UpTo: end})
-		if err != nil || info.Region == nil {
-			j.w.fail("AckedRecordsReadable", "partition %d: nothing at %d of %d to %d: %v", p.index, at, start, end, err)
-			return values
+		if err != nil && j.w.excused(err) {
+			return values, false
 		}
-		for _, v := range j.w.batches(info.Region) {
+		if err != nil || info.Region == nil {
+			j.w.fail("AckedRecordsReadable", "%s: nothing at %d of %d to %d: %v", p, at, start, end, err)
+			return values, false
+		}
+		views := j.w.batches(info.Region)
+		if j.w.crashed || j.w.failed != nil || len(views) == 0 {
+			return values, false
+		}
+		for _, v := range views {
 			at = v.NextOffset()
 			err := batch.Iterate(v, j.w.codecs, func(r batch.Record) error {
 				values[r.Offset] = string(r.Value)
 				return nil
 			})
 			if err != nil {
-				j.w.fail("AckedRecordsReadable", "partition %d: %v", p.index, err)
+				j.w.fail("AckedRecordsReadable", "%s: %v", p, err)
+				return values, false
 			}
 		}
 	}
-	return values
+	return values, true
 }
 
 // sequences checks that the records of each idempotent producer stand in the log once
 // and in order. What retention took off the front is beyond doubt.
-func (j *judge) sequences(partition int32, values map[int64]string, start, end int64) {
+func (j *judge) sequences(of *partition, values map[int64]string, start, end int64) {
 	for _, p := range j.w.producers {
-		if !p.idempotent || p.partition != partition {
+		if !p.idempotent || p.wasIdempotent || p.part != of.part {
 			continue
 		}
 		next := int32(0)
@@ -229,11 +257,11 @@ func (j *judge) sequences(partition int32, values map[int64]string, start, end i
 		}
 		for o := start; o < end; o++ {
 			var n int32
-			if _, err := fmt.Sscanf(values[o], p.name+"-%d", &n); err != nil {
+			if _, err := fmt.Sscanf(values[o], p.stem()+"%d", &n); err != nil {
 				continue
 			}
 			if next >= 0 && n != next {
-				j.w.fail("SequencesContiguous", "partition %d: record %d of %s stands at %d, where %d is due", partition, n, p.name, o, next)
+				j.w.fail("SequencesContiguous", "%s: record %d of %s stands at %d, where %d is due", of, n, p.name, o, next)
 				return
 			}
 			next = n + 1
@@ -241,20 +269,23 @@ func (j *judge) sequences(partition int32, values map[int64]string, start, end i
 	}
 }
 
-// known is what may lie in a log directory. A -stray or -delete is a partition directory
-// whose creation a power cut has torn; a .tmp is a checkpoint that a crash caught while it was
-// written, one of each at most, since the next writing uses it again.
-var known = regexp.MustCompile(`^((\.lock|meta\.properties|\.kafka_cleanshutdown` +
-	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset)-checkpoint)(\.tmp)?` +
-	`|t-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
+// known is what may lie in a log directory. A -stray is a partition that metadata does not
+// know, or whose creation a power cut has torn, a -delete one that was deleted; a .tmp is a
+// checkpoint that a crash caught while it was written, one of each at most, since the next
+// writing uses it again. A failed disk leaves a marker.
+var known = regexp.MustCompile(`^((\.lock|\.klamm_disk_failed|meta\.properties|\.kafka_cleanshutdown` +
+	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset)-checkpoint)(\.tmp)?(\.again)?` +
+	`|t\d-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
 
-// files looks at every name in the directory.
+// files looks at every name in the directories.
 func (j *judge) files() {
-	j.list("")
+	for _, dir := range j.w.plan.dirs {
+		j.list(dir, "")
+	}
 }
 
-func (j *judge) list(below string) {
-	entries, err := j.w.fs.ReadDir(dataDir + "/" + below)
+func (j *judge) list(dir, below string) {
+	entries, err := j.w.fs.ReadDir(dir + "/" + below)
 	if err != nil {
 		j.w.fail("NoUnknownFiles", "%v", err)
 		return
@@ -262,10 +293,10 @@ func (j *judge) list(below string) {
 	for _, e := range entries {
 		name := below + e.Name()
 		if !known.MatchString(name) {
-			j.w.fail("NoUnknownFiles", "%s", name)
+			j.w.fail("NoUnknownFiles", "%s in %s", name, dir)
 		}
 		if e.IsDir() {
-			j.list(name + "/")
+			j.list(dir, name+"/")
 		}
 	}
 }

@@ -12,15 +12,17 @@ import (
 )
 
 // producer sends batches to one partition, several at a time and in order, and again
-// until they are acknowledged.
+// until they are acknowledged. It ends with its topic.
 type producer struct {
 	w          *world
 	name       string
 	number     int
-	partition  int32
+	part       *part
 	acks       int16
 	idempotent bool
 	inFlight   int // limit
+	// wasIdempotent says that it ceased to be: its sequences have a past.
+	wasIdempotent bool
 
 	next    int32 // number of the next record, and its sequence
 	unacked []*produced
@@ -28,6 +30,7 @@ type producer struct {
 	// The connection: answers arrive in the order of the requests.
 	sent      []*attempt // not yet on their way back
 	lastHears time.Time
+	retrying  bool // a retry is scheduled
 	// badNews is on its way: a batch has failed that may have been truncated. Kafka takes
 	// any first sequence from a producer that it does not know, so a batch that overtook
 	// that news, after a truncation of all that was known, would be appended out of
@@ -47,15 +50,17 @@ type attempt struct {
 	batch    *produced
 	offset   int64 // of its first record, once appended
 	awaited  replica.Awaited
+	weak     bool // what was promised when it was sent
 
 	done bool
 	err  error
 }
 
-func newProducer(w *world, number int) *producer {
-	r := w.rand
+func newProducer(w *world, of *part) *producer {
+	r, number := w.rand, w.report.Producers
+	w.report.Producers++
 	p := &producer{
-		w: w, number: number, name: fmt.Sprintf("p%d", number), partition: r.Int32N(w.plan.partitions),
+		w: w, number: number, name: fmt.Sprintf("p%d", number), part: of,
 		idempotent: r.IntN(3) > 0, acks: replica.AcksAll, inFlight: 1 + r.IntN(5),
 	}
 	if !p.idempotent {
@@ -64,9 +69,12 @@ func newProducer(w *world, number int) *producer {
 	return p
 }
 
+// over tells that the topic has been deleted.
+func (p *producer) over() bool { return p.part.deleted }
+
 // produce sends a new batch if the window has room, and comes back.
 func (p *producer) produce() {
-	if p.w.calm {
+	if p.w.calm || p.over() {
 		return
 	}
 	if len(p.unacked) < p.inFlight {
@@ -81,8 +89,11 @@ func (p *producer) produce() {
 // send sends what is not under way, oldest first. A batch behind one that has to be sent
 // again waits for it: order is what an idempotent producer guards.
 func (p *producer) send() {
-	if p.w.broker == nil {
-		p.w.after(p.w.plan.maxDelay*3, p.name+" finds nobody", p.send)
+	if p.over() {
+		return
+	}
+	if p.w.broker == nil || p.w.broker.of(p.part) == nil {
+		p.retry("finds nobody")
 		return
 	}
 	for _, b := range p.unacked {
@@ -104,25 +115,36 @@ func (p *producer) again() {
 	for _, b := range p.unacked {
 		b.sent = false
 	}
-	p.w.after(p.w.plan.maxDelay*3, p.name+" retries", p.send)
+	p.retry("retries")
+}
+
+func (p *producer) retry(why string) {
+	if p.retrying {
+		return
+	}
+	p.retrying = true
+	p.w.after(p.w.plan.maxDelay*3, p.name+" "+why, func() {
+		p.retrying = false
+		p.send()
+	})
 }
 
 func (p *producer) attempt(b *produced) {
 	br := p.w.broker
-	part := br.partitions[p.partition]
-	result, awaited, e := part.AppendAsLeader(p.w.now, replica.LeaderAppend{
+	part := br.of(p.part)
+	result, awaited, e := part.AppendAsLeader(p.w.wall(), replica.LeaderAppend{
 		Records: p.encode(b), Acks: p.acks, RequestVersion: 9,
 	})
 	if p.w.crashed {
 		return
 	}
-	a := &attempt{producer: p, batch: b, offset: result.BaseOffset, awaited: awaited}
+	a := &attempt{producer: p, batch: b, offset: result.BaseOffset, awaited: awaited, weak: p.part.weak}
 	b.sent = true
 	if result.Err != nil {
 		p.refused(result.Err)
 		return
 	}
-	p.w.tracef("%s records %d..%d at offset %d", p.name, b.base, b.base+b.count-1, a.offset)
+	p.w.tracef("%s records %d..%d at offset %d of %s", p.name, b.base, b.base+b.count-1, a.offset, p.part)
 	p.sent = append(p.sent, a)
 	if awaited.Pending() && p.w.opts.Break != AckBeforeFlush {
 		part.waiting = append(part.waiting, a)
@@ -133,9 +155,9 @@ func (p *producer) attempt(b *produced) {
 	br.answer(part) // a duplicate may have nothing left to wait for
 }
 
-// refused handles an error of the append itself. Only the loss of leadership is lawful.
+// refused handles an error of the append itself: the loss of leadership, or a fault.
 func (p *producer) refused(err error) {
-	if !errors.Is(err, kafkaerr.NotLeaderOrFollower) {
+	if !errors.Is(err, kafkaerr.NotLeaderOrFollower) && !p.w.excused(err) {
 		p.w.fail("SequencesContiguous", "%s (%d unacknowledged) is refused: %v", p.name, len(p.unacked), err)
 		return
 	}
@@ -169,11 +191,15 @@ func (p *producer) disconnected() {
 // log nevertheless: it is sent again with everything behind it.
 func (a *attempt) answered(err error) {
 	p := a.producer
-	if err != nil {
-		if !errors.Is(err, kafkaerr.NotLeaderOrFollower) {
-			p.w.fail("AckedRecordsReadable", "%s gets an error that no fault explains: %v", p.name, err)
-		}
+	switch {
+	case p.over():
+		return
+	case err == nil:
+	case errors.Is(err, kafkaerr.NotLeaderOrFollower), p.w.excused(err):
 		p.again()
+		return
+	default:
+		p.w.fail("AckedRecordsReadable", "%s gets an error that no fault explains: %v", p.name, err)
 		return
 	}
 	i := slices.Index(p.unacked, a.batch)
@@ -182,7 +208,7 @@ func (a *attempt) answered(err error) {
 	}
 	p.w.report.Acked++
 	p.unacked = slices.Delete(p.unacked, i, i+1)
-	if p.promises() {
+	if p.promises() && !a.weak {
 		p.w.judge.acked(p, a)
 	}
 	p.send()
@@ -202,7 +228,7 @@ func (p *producer) encode(b *produced) []byte {
 	}
 	builder := batch.NewBuilder(o)
 	for i := range b.count {
-		builder.Append(batch.NewRecord{TimestampMs: p.w.now.UnixMilli(), Value: []byte(p.value(b.base + i))})
+		builder.Append(batch.NewRecord{TimestampMs: p.w.wall().UnixMilli(), Value: []byte(p.value(b.base + i))})
 	}
 	v, err := builder.Build(p.w.codecs)
 	if err != nil {
@@ -211,20 +237,31 @@ func (p *producer) encode(b *produced) []byte {
 	return v
 }
 
-// value of a record is unique in the run.
-func (p *producer) value(n int32) string { return fmt.Sprintf("%s-%d", p.name, n) }
+// value of a record is unique in the run, and tells the partition it belongs to.
+func (p *producer) value(n int32) string { return fmt.Sprint(p.stem(), n) }
+
+// stem is what comes before the number.
+func (p *producer) stem() string { return p.part.prefix() + p.name + "-" }
+
+// prefix begins the value of every record of a partition.
+func (p *part) prefix() string { return fmt.Sprintf("%x/%d/", p.id[:2], p.index) }
 
 // consumer reads one partition from its start on.
 type consumer struct {
-	w         *world
-	partition int32
-	position  int64
+	w        *world
+	part     *part
+	position int64
 }
 
 // consume reads some records and comes back.
 func (c *consumer) consume() {
+	if c.part.deleted {
+		return
+	}
 	if b := c.w.broker; b != nil {
-		c.position = c.w.judge.read(b.partitions[c.partition], c.position, 1+c.w.rand.IntN(500))
+		if p := b.of(c.part); p != nil && p.Failure() == nil {
+			c.position = c.w.judge.read(p, c.position, 1+c.w.rand.IntN(500))
+		}
 	}
 	if !c.w.calm {
 		c.w.after(c.w.delay()*2, "consume", c.consume)
@@ -233,19 +270,25 @@ func (c *consumer) consume() {
 
 // follower is broker 2 on one partition: all of it that matters to a leader.
 type follower struct {
-	w         *world
-	partition int32
-	end       int64
+	w    *world
+	part *part
+	end  int64
 }
 
 // fetch acknowledges what the last fetch brought, and takes some more. Its flush takes no
 // time: what a real one takes is part of the delay.
 func (f *follower) fetch() {
+	if f.part.deleted {
+		return
+	}
 	f.w.after(f.w.delay(), "follower fetches", f.fetch)
 	if f.w.broker == nil {
 		return
 	}
-	p := f.w.broker.partitions[f.partition]
+	p := f.w.broker.of(f.part)
+	if p == nil || p.Failure() != nil {
+		return
+	}
 	result, e := p.ReadRecords(f.w.now, &replica.Reader{ReplicaID: followerID, BrokerEpoch: 1}, &replica.FetchPartition{
 		FetchOffset: f.end, CurrentLeaderEpoch: replica.NoEpoch, LastFetchedEpoch: replica.NoEpoch,
 	}, 1+f.w.rand.IntN(400), true)
@@ -253,8 +296,8 @@ func (f *follower) fetch() {
 	if result.Err != nil {
 		if start := int64(p.log.LogStart()); f.end < start {
 			f.end = start // retention was faster
-		} else if !errors.Is(result.Err, kafkaerr.NotLeaderOrFollower) {
-			f.w.fail("AckedRecordsReadable", "follower of %d at %d: %v", f.partition, f.end, result.Err)
+		} else if !errors.Is(result.Err, kafkaerr.NotLeaderOrFollower) && !f.w.excused(result.Err) {
+			f.w.fail("AckedRecordsReadable", "follower of %s at %d: %v", f.part, f.end, result.Err)
 		}
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ type Options struct {
 }
 
 // DefaultEvents is enough for a few crashes.
-const DefaultEvents = 300
+const DefaultEvents = 500
 
 // Violation is a broken invariant.
 type Violation struct {
@@ -36,14 +37,30 @@ func (v *Violation) Error() string {
 
 // Report is what a run did, so that a test can tell that seeds cover what they should.
 type Report struct {
-	Events, Crashes, Acked, Rounds, Truncations int
-	Trace                                       []string
+	Events, Crashes, Stops, Acked, Rounds, Truncations int
+	Topics, Producers                                  int // created
+	Full, NoFiles, Offline                             int // disks that filled, times without descriptors, disks that failed
+	Trace                                              []string
 }
 
 // String is one line.
 func (r Report) String() string {
-	return fmt.Sprintf("%d events, %d crashes, %d batches acknowledged, %d flush rounds, %d truncations",
-		r.Events, r.Crashes, r.Acked, r.Rounds, r.Truncations)
+	return fmt.Sprintf("%d events, %d crashes, %d clean stops, %d batches acknowledged, %d flush rounds, %d truncations, %d topics; %d times full, %d without descriptors, %d disks failed",
+		r.Events, r.Crashes, r.Stops, r.Acked, r.Rounds, r.Truncations, r.Topics, r.Full, r.NoFiles, r.Offline)
+}
+
+// Add adds the counts of another run.
+func (r *Report) Add(o Report) {
+	r.Events += o.Events
+	r.Crashes += o.Crashes
+	r.Stops += o.Stops
+	r.Acked += o.Acked
+	r.Rounds += o.Rounds
+	r.Truncations += o.Truncations
+	r.Topics += o.Topics
+	r.Full += o.Full
+	r.NoFiles += o.NoFiles
+	r.Offline += o.Offline
 }
 
 // world is one run.
@@ -55,33 +72,43 @@ type world struct {
 	fs     *vfs.CrashFS
 
 	now    time.Time
+	skew   int64 // of the wall clock, in ms
 	events eventHeap
 	seq    int // breaks ties in the order of scheduling
 	calm   bool
 
-	broker    *broker // nil while down
-	life      int     // counts processes, so that events of a dead one are ignored
-	crashed   bool    // during the event at hand
-	dieAtSync int     // sync points until the process dies, 0: not planned
+	broker  *broker // nil while down
+	life    int     // counts processes, so that events of a dead one are ignored
+	crashed bool    // during the event at hand
+
+	// Faults to come: at which sync, or call on the file system, from now on; 0: not planned.
+	dieAtSync, dieAtCall, failAtSync int
+	full, noFiles                    bool      // faults that go on
+	wellAt                           time.Time // when the broker must have noticed their end
+	diskErrors                       int       // syncs that failed
 	// What a broken broker forgets at the moment, see Break.
 	recovering, losingRenames bool
-	producers                 []*producer
-	consumers                 []*consumer
-	followers                 []*follower // of each partition, if the plan has any
-	judge                     *judge
-	report                    Report
-	failed                    *Violation
+
+	topics    []*topic
+	producers []*producer
+	judge     *judge
+	report    Report
+	failed    *Violation
 }
 
 // plan is what a seed draws before the run begins.
 type plan struct {
-	partitions int32
-	config     logstore.Config
-	keeper     logstore.KeeperOptions
-	powerCuts  bool // never with durability=replicated: it does not promise to survive them
-	follower   bool // broker 2 is in every ISR, and slow
-	pageSize   int
-	maxDelay   time.Duration
+	dirs      []string
+	config    logstore.Config // of new topics
+	keeper    logstore.KeeperOptions
+	openFiles int  // that are kept open
+	powerCuts bool // never with durability=replicated: it does not promise to survive them
+	follower  bool // broker 2 is in every ISR, and slow
+	fullDisks bool
+	noFiles   bool
+	badDisks  bool
+	pageSize  int
+	maxDelay  time.Duration
 }
 
 // event is something that happens at a time. One that belongs to a process is dropped if
@@ -121,23 +148,31 @@ func newWorld(o Options) *world {
 	}
 	w.plan = w.draw()
 	w.fs.SetPageSize(w.plan.pageSize)
-	w.fs.SetClock(func() time.Time { return w.now })
+	w.fs.SetClock(w.wall)
 	w.fs.OnSync(w.onSync)
-	w.judge = newJudge(w)
+	w.judge = &judge{w}
 	return w
 }
+
+// wall is the time of day, which may step.
+func (w *world) wall() time.Time { return w.now.Add(time.Duration(w.skew) * time.Millisecond) }
 
 func (w *world) draw() plan {
 	r := w.rand
 	c := logstore.DefaultConfig()
 	c.SegmentBytes = int32(300 + r.IntN(4000))
 	c.IndexIntervalBytes = int32(1 + r.IntN(300))
+	c.FileDeleteDelayMs = int64(r.IntN(300))
 	if r.IntN(4) == 0 {
-		c.RetentionBytes = int64(c.SegmentBytes) * 3
+		c.RetentionBytes = int64(c.SegmentBytes) * int64(r.IntN(4))
+	}
+	if r.IntN(8) == 0 {
+		c.RetentionMs = int64(100 + r.IntN(2000))
 	}
 	p := plan{
-		partitions: int32(1 + r.IntN(3)), config: c, powerCuts: true,
+		dirs: []string{"/data"}, config: c, powerCuts: true, openFiles: []int{1, 3, 1000}[r.IntN(3)],
 		pageSize: 1 << (5 + r.IntN(8)), maxDelay: time.Duration(1+r.IntN(20)) * time.Millisecond,
+		fullDisks: r.IntN(4) == 0, noFiles: r.IntN(4) == 0, badDisks: r.IntN(4) == 0,
 		keeper: logstore.KeeperOptions{
 			FlushedInterval:       time.Duration(5+r.IntN(200)) * time.Millisecond,
 			RecoveryPointInterval: time.Duration(10+r.IntN(500)) * time.Millisecond,
@@ -147,6 +182,9 @@ func (w *world) draw() plan {
 			RetentionInterval:     time.Duration(10+r.IntN(500)) * time.Millisecond,
 			SpaceInterval:         100 * time.Millisecond,
 		},
+	}
+	if r.IntN(3) == 0 {
+		p.dirs = []string{"/data1", "/data2"}
 	}
 	p.follower = r.IntN(3) == 0 || w.opts.Break == MarksNotLowered
 	if r.IntN(5) == 0 && w.opts.Break == Nothing {
@@ -162,21 +200,7 @@ func (w *world) start() {
 		w.dieAtSync = 1 + w.rand.IntN(12) // during the very first start, or soon after
 	}
 	w.after(0, "restart", w.restart)
-	for i := range 1 + w.rand.IntN(4) {
-		p := newProducer(w, i)
-		w.producers = append(w.producers, p)
-		w.after(w.delay(), p.name+" produces", p.produce)
-	}
-	for i := range w.plan.partitions {
-		if w.plan.follower {
-			f := &follower{w: w, partition: i}
-			w.followers = append(w.followers, f)
-			w.after(w.delay(), "follower fetches", f.fetch)
-		}
-		c := &consumer{w: w, partition: i}
-		w.consumers = append(w.consumers, c)
-		w.after(w.delay(), "consume", c.consume)
-	}
+	w.createTopic()
 	w.after(w.delay(), "fault", w.fault)
 }
 
@@ -212,15 +236,19 @@ func (w *world) step() {
 	if w.crashed {
 		w.died()
 	}
+	w.producers = slices.DeleteFunc(w.producers, (*producer).over)
 	w.judge.always()
+	if w.crashed {
+		w.died()
+	}
 }
 
 // settle ends the faults, lets everything in flight arrive, and takes stock: of the
 // running broker, and once more after a clean stop.
 func (w *world) settle() {
 	w.calm = true
-	w.dieAtSync = 0
-	for range w.opts.Events * 20 {
+	w.dieAtSync, w.dieAtCall, w.failAtSync = 0, 0, 0
+	for range w.opts.Events * 30 {
 		if w.failed != nil || w.quiet() {
 			break
 		}
@@ -234,6 +262,9 @@ func (w *world) settle() {
 		w.judge.visible()
 		w.stopCleanly()
 	}
+	if w.failed == nil && w.broker != nil {
+		w.judge.everything()
+	}
 }
 
 func (w *world) quiet() bool {
@@ -242,14 +273,13 @@ func (w *world) quiet() bool {
 			return false
 		}
 	}
-	return w.broker != nil && w.broker.idle() && w.caughtUp()
+	return !w.disturbed() && w.broker != nil && w.broker.idle() && w.caughtUp()
 }
 
 // caughtUp tells whether all followers have everything.
 func (w *world) caughtUp() bool {
-	for _, f := range w.followers {
-		p := w.broker.partitions[f.partition]
-		if int64(p.HighWatermark()) < int64(p.log.LogEnd()) {
+	for _, p := range w.broker.partitions {
+		if p.follower != nil && int64(p.HighWatermark()) < int64(p.log.LogEnd()) {
 			return false
 		}
 	}
