@@ -302,10 +302,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	s.cancel()
 	for _, c := range s.appendConns(nil) {
-		c.fail(errStopped)
+		c.fail(errStopped) // before the context ends, so that this is the reason
 	}
+	s.cancel()
 	<-stopped
 	return ctx.Err()
 }
