@@ -7,7 +7,7 @@ const (
 	// partitions: the metadata log, listeners, directories, connections of the admin listener.
 	ownDescriptors = 64
 	// maxIdleFiles is how many files of partitions stay open while nobody uses them.
-	maxIdleFiles = 1024
+	maxIdleFiles = 4096
 	// fewDescriptors is the limit below which the log says so at start.
 	fewDescriptors = 4096
 )
