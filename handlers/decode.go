@@ -16,8 +16,8 @@ import (
 // bounds: an array of empty names takes two bytes each in the frame and 64 afterwards. So
 // a client with a valid request of 100 MiB could cost 3 GiB. These are the bounds:
 //
-//	Produce           the number of partitions it names; its bulk is records, which are
-//	                  not copied
+//	Produce           the number of topics and partitions it names; its bulk is records,
+//	                  which are not copied
 //	any other         the size of its body; and what all of them that are not small take
 //	                  together while they are worked on
 
@@ -79,14 +79,17 @@ func (h *Handlers) admit(ctx context.Context, r *wire.Request) (release func(), 
 
 func newDecodeBudget() *semaphore.Weighted { return semaphore.NewWeighted(maxDecoded) }
 
-// checkProduceBody counts the partitions in the body of a Produce, without taking the word
+// checkProduceBody counts the topics and partitions in the body of a Produce, without taking the word
 // of any length in it.
 func checkProduceBody(version int16, body []byte) error {
 	w := bodyWalk{b: body, flexible: version >= 9}
 	w.name() // transactional id
 	w.skip(2 + 4)
-	partitions := 0
+	topics, partitions := 0, 0
 	for range w.count() {
+		if topics++; topics > maxProducePartitions {
+			return tooManyNamed()
+		}
 		if version >= 13 {
 			w.skip(16)
 		} else {
@@ -94,7 +97,7 @@ func checkProduceBody(version int16, body []byte) error {
 		}
 		for range w.count() {
 			if partitions++; partitions > maxProducePartitions {
-				return fmt.Errorf("%w: Produce of more than %d partitions", errTooLarge, maxProducePartitions)
+				return tooManyNamed()
 			}
 			w.skip(4)
 			w.bytes()
@@ -106,6 +109,10 @@ func checkProduceBody(version int16, body []byte) error {
 		return fmt.Errorf("%w: Produce version %d of %d bytes", errBadBody, version, len(body))
 	}
 	return nil
+}
+
+func tooManyNamed() error {
+	return fmt.Errorf("%w: Produce of more than %d topics or partitions", errTooLarge, maxProducePartitions)
 }
 
 // bodyWalk passes over the fields of a body. After the first that cannot be there it is

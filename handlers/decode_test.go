@@ -40,6 +40,21 @@ func TestProduceOfTooManyPartitionsIsClosed(t *testing.T) {
 	}
 }
 
+func TestProduceOfTooManyEmptyTopicsIsClosed(t *testing.T) {
+	f := newFixture(t)
+	for n, want := range map[int]error{maxProducePartitions: nil, maxProducePartitions + 1: errTooLarge} {
+		req := produceRequest(9, -1, nil)
+		req.Topics = make([]kmsg.ProduceRequestTopic, n)
+		out := f.h.Handle(t.Context(), f.request(req))
+		if !errors.Is(out.Close, want) {
+			t.Errorf("%d topics: %v", n, out.Close)
+		}
+		if out.Response != nil {
+			out.Response.Release()
+		}
+	}
+}
+
 // A length that lies is found out before anything is allocated for it.
 func TestProduceBodyThatLies(t *testing.T) {
 	f := newFixture(t)
