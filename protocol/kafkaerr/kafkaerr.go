@@ -110,4 +110,22 @@ var (
 	InvalidTransactionTimeout          = kerr.InvalidTransactionTimeout
 	InvalidProducerIDMapping           = kerr.InvalidProducerIDMapping
 	TransactionCoordinatorFenced       = kerr.TransactionCoordinatorFenced
+	CoordinatorLoadInProgress          = kerr.CoordinatorLoadInProgress
+	CoordinatorNotAvailable            = kerr.CoordinatorNotAvailable
+	NotCoordinator                     = kerr.NotCoordinator
+	IllegalGeneration                  = kerr.IllegalGeneration
+	InconsistentGroupProtocol          = kerr.InconsistentGroupProtocol
+	InvalidGroupID                     = kerr.InvalidGroupID
+	UnknownMemberID                    = kerr.UnknownMemberID
+	InvalidSessionTimeout              = kerr.InvalidSessionTimeout
+	RebalanceInProgress                = kerr.RebalanceInProgress
+	OffsetMetadataTooLarge             = kerr.OffsetMetadataTooLarge
+	GroupAuthorizationFailed           = kerr.GroupAuthorizationFailed
+	NonEmptyGroup                      = kerr.NonEmptyGroup
+	GroupIDNotFound                    = kerr.GroupIDNotFound
+	MemberIDRequired                   = kerr.MemberIDRequired
+	GroupMaxSizeReached                = kerr.GroupMaxSizeReached
+	FencedInstanceID                   = kerr.FencedInstanceID
+	GroupSubscribedToTopic             = kerr.GroupSubscribedToTopic
+	UnstableOffsetCommit               = kerr.UnstableOffsetCommit
 )
