@@ -1,0 +1,157 @@
+package overlay
+
+import "iter"
+
+// Map is a map of which the committed and the newest version can be read.
+type Map[K comparable, V any] struct {
+	journal   *Journal
+	committed map[K]V
+	newest    map[K]uint64 // number of the newest pending change of a key, in history
+	history   deque[change[K, V]]
+	size      int // keys in the newest version
+}
+
+// change is one pending change of a key.
+type change[K comparable, V any] struct {
+	key     K
+	value   V
+	deleted bool
+	// before is the number of the change of the same key before this one; it may be
+	// committed meanwhile, hence gone from history. noChange if there was none.
+	before uint64
+}
+
+const noChange = ^uint64(0)
+
+// NewMap makes a map with a journal of its own: Advance and Rollback of the map serve it.
+func NewMap[K comparable, V any]() *Map[K, V] { return NewMapIn[K, V](new(Journal)) }
+
+// NewMapIn makes an empty map whose changes are filed in j.
+func NewMapIn[K comparable, V any](j *Journal) *Map[K, V] {
+	return &Map[K, V]{journal: j, committed: make(map[K]V)}
+}
+
+// Get finds the newest value of a key, pending or committed.
+func (m *Map[K, V]) Get(k K) (V, bool) {
+	if number, ok := m.newest[k]; ok {
+		c := m.history.at(number)
+		return c.value, !c.deleted
+	}
+	return m.GetCommitted(k)
+}
+
+// GetCommitted finds the committed value of a key.
+func (m *Map[K, V]) GetCommitted(k K) (V, bool) {
+	v, ok := m.committed[k]
+	return v, ok
+}
+
+// IsPending tells whether a key has changes that are not committed.
+func (m *Map[K, V]) IsPending(k K) bool {
+	_, ok := m.newest[k]
+	return ok
+}
+
+// Set gives a key a value by the record at offset. Offsets do not fall.
+func (m *Map[K, V]) Set(offset int64, k K, v V) {
+	m.change(offset, change[K, V]{key: k, value: v})
+}
+
+// Delete removes a key by the record at offset.
+func (m *Map[K, V]) Delete(offset int64, k K) {
+	m.change(offset, change[K, V]{key: k, deleted: true})
+}
+
+func (m *Map[K, V]) change(offset int64, c change[K, V]) {
+	_, had := m.Get(c.key)
+	m.size += presence(!c.deleted) - presence(had)
+	if !m.journal.add(offset, m) {
+		m.commit(&c)
+		return
+	}
+	c.before = noChange
+	if number, ok := m.newest[c.key]; ok {
+		c.before = number
+	}
+	if m.newest == nil {
+		m.newest = make(map[K]uint64)
+	}
+	m.newest[c.key] = m.history.pushBack(c)
+}
+
+func (m *Map[K, V]) commit(c *change[K, V]) {
+	if c.deleted {
+		delete(m.committed, c.key)
+		return
+	}
+	m.committed[c.key] = c.value
+}
+
+// commitOldest implements history.
+func (m *Map[K, V]) commitOldest() {
+	number := m.history.head
+	c := m.history.popFront()
+	m.commit(&c)
+	if m.newest[c.key] == number {
+		delete(m.newest, c.key)
+	}
+}
+
+// dropNewest implements history.
+func (m *Map[K, V]) dropNewest() {
+	c := m.history.popBack()
+	if c.before != noChange && c.before >= m.history.head {
+		m.newest[c.key] = c.before
+	} else {
+		delete(m.newest, c.key)
+	}
+	_, has := m.Get(c.key)
+	m.size += presence(has) - presence(!c.deleted)
+}
+
+func presence(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Len counts the keys of the newest version, CommittedLen those of the committed one.
+func (m *Map[K, V]) Len() int { return m.size }
+
+// CommittedLen counts the keys of the committed version.
+func (m *Map[K, V]) CommittedLen() int { return len(m.committed) }
+
+// All yields the newest version in no order. The map must not change meanwhile.
+func (m *Map[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for k, v := range m.committed {
+			if !m.IsPending(k) && !yield(k, v) {
+				return
+			}
+		}
+		for k, number := range m.newest {
+			if c := m.history.at(number); !c.deleted && !yield(k, c.value) {
+				return
+			}
+		}
+	}
+}
+
+// AllCommitted yields the committed version in no order. The map must not change
+// meanwhile.
+func (m *Map[K, V]) AllCommitted() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for k, v := range m.committed {
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// Advance commits the changes below end, in all maps of the journal.
+func (m *Map[K, V]) Advance(end int64) { m.journal.Advance(end) }
+
+// Rollback drops the changes at and above from, in all maps of the journal.
+func (m *Map[K, V]) Rollback(from int64) { m.journal.Rollback(from) }
