@@ -37,6 +37,7 @@ type Broker struct {
 	RequestTimeout      time.Duration
 	ControlledShutdown  bool
 
+	Groups                Groups
 	OffsetsTopic          InternalTopic // __consumer_offsets
 	OffsetsCodec          int32         // offsets.topic.compression.codec
 	TransactionsTopic     InternalTopic // __transaction_state
@@ -127,6 +128,7 @@ func newBroker(s *store, v values) (*Broker, Problems) {
 	b.paces(v)
 	b.limits(v)
 	b.internalTopics(v)
+	b.groups(v)
 	c := &checker{b: b, s: s, v: v}
 	c.run()
 	return b, c.problems

@@ -12,7 +12,7 @@ func BrokerKey(name string) *Key { return find(brokerKeys, name) }
 
 func buildBrokerKeys() []Key {
 	var keys []Key
-	for _, part := range [][]Key{identityKeys(), quorumKeys(), networkKeys(), topicKeysOfBroker(), logKeys(), topicDefaultKeys(), replicationKeys(), coordinatorKeys()} {
+	for _, part := range [][]Key{identityKeys(), quorumKeys(), networkKeys(), topicKeysOfBroker(), logKeys(), topicDefaultKeys(), replicationKeys(), coordinatorKeys(), groupCoordinatorKeys()} {
 		keys = append(keys, part...)
 	}
 	sortKeys(keys)

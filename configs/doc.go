@@ -3,9 +3,9 @@
 // [Topic]).
 //
 // Keys, their types, defaults and limits are those of Apache Kafka 4.4 (ConfigDef,
-// KafkaConfig, LogConfig), and stand in two tables: [TopicKeys] and [BrokerKeys]. A test
-// compares both with what Kafka 4.4 itself lists (testdata/kafka-*.tsv), except for the
-// departures that it names. A key of ours that Kafka does not have is marked Ours.
+// KafkaConfig, LogConfig, GroupConfig), and stand in three tables: [TopicKeys],
+// [GroupKeys] and [BrokerKeys]. A test compares them with what Kafka 4.4 itself lists
+// (testdata/kafka-*.tsv), except for the departures that it names. A key of ours that Kafka does not have is marked Ours.
 //
 // # From where a broker's value comes
 //

@@ -55,6 +55,11 @@ func TestTopicKeysAreKafkas(t *testing.T) {
 	compare(t, TopicKeys(), kafkaKeys(t, "testdata/kafka-topic-keys.tsv"), nil)
 }
 
+// So is the table of group keys.
+func TestGroupKeysAreKafkas(t *testing.T) {
+	compare(t, GroupKeys(), kafkaKeys(t, "testdata/kafka-group-keys.tsv"), nil)
+}
+
 // The served broker keys are Kafka's except where a reason says so.
 func TestBrokerKeysAreKafkas(t *testing.T) {
 	const (
@@ -115,6 +120,15 @@ func compare(t *testing.T, keys []Key, kafka []kafkaKey, departures map[string]s
 	}
 }
 
+// No group key of Kafka is missing.
+func TestEveryGroupKeyOfKafkaIsServed(t *testing.T) {
+	for _, k := range kafkaKeys(t, "testdata/kafka-group-keys.tsv") {
+		if GroupKey(k.name) == nil {
+			t.Errorf("%s is missing", k.name)
+		}
+	}
+}
+
 // No topic key of Kafka is missing.
 func TestEveryTopicKeyOfKafkaIsServed(t *testing.T) {
 	for _, k := range kafkaKeys(t, "testdata/kafka-topic-keys.tsv") {
@@ -164,7 +178,7 @@ func TestNameListsAreDisjoint(t *testing.T) {
 
 // Every default is a valid value, written as Kafka writes it.
 func TestDefaultsParse(t *testing.T) {
-	for _, table := range [][]Key{TopicKeys(), BrokerKeys()} {
+	for _, table := range [][]Key{TopicKeys(), BrokerKeys(), GroupKeys()} {
 		for i := range table {
 			key := &table[i]
 			if key.Unset {

@@ -106,6 +106,11 @@ func TestDefault(t *testing.T) {
 		},
 		HeartbeatInterval: 500 * time.Millisecond, SessionTimeout: 3 * time.Second, RegistrationTimeout: time.Minute,
 		RequestTimeout: 30 * time.Second, ControlledShutdown: true,
+		Groups: Groups{
+			InitialRebalanceDelay: 3 * time.Second, MinSessionTimeout: 6 * time.Second, MaxSessionTimeout: 30 * time.Minute,
+			MaxSize: 2147483647, AppendLinger: -time.Millisecond, OffsetMetadataMaxBytes: 4096, OffsetCommitTimeout: 5 * time.Second,
+			OffsetsRetention: 7 * 24 * time.Hour, RetentionCheckInterval: 10 * time.Minute,
+		},
 		OffsetsTopic:          InternalTopic{Partitions: 50, ReplicationFactor: 3, SegmentBytes: 104857600},
 		TransactionsTopic:     InternalTopic{Partitions: 50, ReplicationFactor: 3, MinInSyncCount: 2, SegmentBytes: 104857600},
 		ShareStateTopic:       InternalTopic{Partitions: 50, ReplicationFactor: 3, MinInSyncCount: 2, SegmentBytes: 104857600},

@@ -13,6 +13,7 @@ const pointless = `
 	controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
 	controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
 	fetch.purgatory.purge.interval.requests group.consumer.assignor.offload.enable
+	group.coordinator.cached.buffer.max.bytes
 	group.coordinator.background.threads group.coordinator.threads group.share.assignor.offload.enable
 	group.share.dlq.manager.class.name group.share.persister.class.name
 	group.streams.assignor.offload.enable internal.metadata.delete.delay.millis
@@ -60,10 +61,8 @@ const later = `
 	group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
 	group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
 	group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-	group.consumer.session.timeout.ms group.coordinator.append.linger.ms
-	group.coordinator.cached.buffer.max.bytes group.coordinator.rebalance.protocols
-	group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
-	group.min.session.timeout.ms group.share.assignment.interval.ms group.share.assignors
+	group.consumer.session.timeout.ms group.coordinator.rebalance.protocols
+	group.share.assignment.interval.ms group.share.assignors
 	group.share.delivery.count.limit group.share.heartbeat.interval.ms
 	group.share.initialize.retry.interval.ms group.share.max.assignment.interval.ms
 	group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms
@@ -86,8 +85,7 @@ const later = `
 	log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
 	log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
 	log.cleaner.threads metadata.log.max.record.bytes.between.snapshots
-	metadata.log.max.snapshot.interval.ms offset.metadata.max.bytes offsets.commit.timeout.ms
-	offsets.retention.check.interval.ms offsets.retention.minutes
+	metadata.log.max.snapshot.interval.ms
 	producer.id.expiration.check.interval.ms quota.window.num quota.window.size.seconds
 	remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
 	remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
