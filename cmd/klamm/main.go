@@ -97,6 +97,8 @@ func newRoot(std streams) *cobra.Command {
 		newTopic(std),
 		newProduce(std),
 		newConsume(std),
+		newConform(std),
+		newGroup(std),
 	)
 	return root
 }

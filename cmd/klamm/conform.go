@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/klamm-mq/klamm/conform"
+	"github.com/klamm-mq/klamm/conform/scenarios"
+	"github.com/klamm-mq/klamm/conform/transcripts"
+)
+
+// conformFlags are the flags of klamm conform.
+type conformFlags struct {
+	bootstrap, reference string
+	run, json, record    string
+	invasive, explained  bool
+	parallel, limit      int
+}
+
+func newConform(std streams) *cobra.Command {
+	var f conformFlags
+	cmd := &cobra.Command{
+		Use:   "conform",
+		Short: "Compare any Kafka-compatible broker with Apache Kafka 4.4, answer by answer",
+		Long: "Sends the same requests to a broker as were sent to Apache Kafka 4.4, or are sent now to a second broker,\n" +
+			"and compares the answers field by field. Topics and groups have names of their own and are deleted again.",
+		Example: "  klamm conform --bootstrap localhost:9092\n" +
+			"  klamm conform --bootstrap localhost:9092 --reference localhost:19092 --run '^fetch/'\n" +
+			"  klamm conform --bootstrap localhost:9092 --json report.json",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runConform(cmd.Context(), std, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.bootstrap, "bootstrap", "b", "127.0.0.1:9092", "broker to judge, `host:port`")
+	flags.StringVar(&f.reference, "reference", "", "broker to compare with, `host:port`; without it the answers recorded from Apache Kafka 4.4")
+	flags.StringVar(&f.run, "run", "", "run only scenarios whose name matches this `regexp`")
+	flags.StringVar(&f.json, "json", "", "write the report as JSON to this `file`, too")
+	flags.StringVar(&f.record, "record", "", "write what the broker answers into this `directory` instead of judging it")
+	flags.BoolVar(&f.invasive, "invasive", false, "run scenarios that change the cluster's configuration, too")
+	flags.BoolVar(&f.explained, "explained", false, "accept the differences that Klamm means")
+	flags.IntVar(&f.parallel, "parallel", 4, "scenarios that run at a time")
+	flags.IntVar(&f.limit, "limit", 100, "differences to print")
+	return cmd
+}
+
+func runConform(ctx context.Context, std streams, f conformFlags) error {
+	chosen, err := choose(f.run)
+	if err != nil {
+		return err
+	}
+	target, err := conform.Connect(f.bootstrap)
+	if err != nil {
+		return err
+	}
+	if f.record != "" {
+		return record(ctx, std, target, chosen, f)
+	}
+	outcomes, reference, err := runBoth(ctx, std, target, chosen, f)
+	if err != nil {
+		return err
+	}
+	report, err := judge(target, outcomes, reference, f)
+	if err != nil {
+		return err
+	}
+	if err := writeReport(std, report, f); err != nil {
+		return err
+	}
+	if !report.Passed() {
+		return errors.New("the broker differs")
+	}
+	return ctx.Err()
+}
+
+func choose(pattern string) (chosen []conform.Scenario, err error) {
+	want, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, usagef("--run: %v", err)
+	}
+	for _, s := range scenarios.All() {
+		if want.MatchString(s.Name) {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, usagef("--run %s: no scenario has such a name", pattern)
+	}
+	return chosen, nil
+}
+
+func record(ctx context.Context, std streams, target *conform.Target, chosen []conform.Scenario, f conformFlags) error {
+	outcomes := conform.Run(ctx, target, chosen, f.options(std))
+	var failed []error
+	for _, o := range outcomes {
+		failed = append(failed, o.Err)
+	}
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	return transcripts.Write(f.record, outcomes)
+}
+
+func (f conformFlags) options(std streams) conform.Options {
+	o := conform.Options{Parallel: f.parallel, Invasive: f.invasive}
+	if isTerminal(std.err) {
+		o.Progress = func(done, of int, s *conform.Scenario, _ error) {
+			fmt.Fprintf(std.err, "\r\x1b[K%d of %d  %s", done, of, s.Name)
+			if done == of {
+				fmt.Fprint(std.err, "\r\x1b[K")
+			}
+		}
+	}
+	return o
+}
+
+// runBoth runs the scenarios against the broker and, if there is one, the reference.
+func runBoth(ctx context.Context, std streams, target *conform.Target, chosen []conform.Scenario, f conformFlags) ([]conform.Outcome, map[string]conform.Transcript, error) {
+	if f.reference == "" {
+		reference, err := transcripts.Load()
+		if err != nil {
+			return nil, nil, err
+		}
+		return conform.Run(ctx, target, chosen, f.options(std)), reference, nil
+	}
+	other, err := conform.Connect(f.reference)
+	if err != nil {
+		return nil, nil, err
+	}
+	var outcomes, others []conform.Outcome
+	var wg sync.WaitGroup
+	wg.Go(func() { outcomes = conform.Run(ctx, target, chosen, f.options(std)) })
+	wg.Go(func() {
+		others = conform.Run(ctx, other, chosen, conform.Options{Parallel: f.parallel, Invasive: f.invasive})
+	})
+	wg.Wait()
+	reference := map[string]conform.Transcript{}
+	for _, o := range others {
+		if o.Err != nil {
+			fmt.Fprintf(std.err, "reference: %v\n", o.Err)
+		}
+		if o.Skipped == "" {
+			reference[o.Scenario.Name] = o.Transcript
+		}
+	}
+	return outcomes, reference, nil
+}
+
+func judge(target *conform.Target, outcomes []conform.Outcome, reference map[string]conform.Transcript, f conformFlags) (report conform.Report, err error) {
+	var why conform.Explanations
+	if f.explained {
+		if why, err = transcripts.Explanations(); err != nil {
+			return report, err
+		}
+	}
+	report = conform.Judge(target, outcomes, reference, why)
+	report.Reference = f.reference
+	if f.reference == "" {
+		report.Reference = transcripts.Reference
+	}
+	if f.run != "" {
+		report.Unused = nil // of scenarios that did not run
+	}
+	return report, nil
+}
+
+func writeReport(std streams, report conform.Report, f conformFlags) error {
+	if err := report.WriteText(std.out, f.limit); err != nil || f.json == "" {
+		return err
+	}
+	raw, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(f.json, append(raw, '\n'), 0o644)
+}
