@@ -182,22 +182,32 @@ func BenchmarkProduce(b *testing.B) {
 }
 
 func BenchmarkFetch(b *testing.B) {
-	broker := harness.Start(b)
-	const total = 512 << 20
-	fillSmall(b, broker.Addr, "read", 12, total)
-	begin, before := time.Now(), cpu(b, broker.Pid())
-	for b.Loop() {
-		c := dial(b, broker.Addr, kgo.ConsumeTopics("read"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-		for got := 0; got < total; {
-			fetches := c.PollFetches(b.Context())
-			if err := fetches.Err(); err != nil {
-				b.Fatal(err)
+	for _, parts := range []int32{1, 12} {
+		b.Run(fmt.Sprintf("partitions=%d", parts), func(b *testing.B) {
+			broker := harness.Start(b)
+			const total = 512 << 20
+			fillSmall(b, broker.Addr, "read", parts, total)
+			begin, before := time.Now(), cpu(b, broker.Pid())
+			for b.Loop() {
+				drain(b, broker.Addr, "read", total)
 			}
-			fetches.EachRecord(func(r *kgo.Record) { got += len(r.Value) })
-		}
-		c.Close()
+			report(b, broker, total, time.Since(begin), cpu(b, broker.Pid())-before)
+		})
 	}
-	report(b, broker, total, time.Since(begin), cpu(b, broker.Pid())-before)
+}
+
+// drain reads a topic from the start until it has so many bytes of values.
+func drain(b *testing.B, addr, topic string, total int) {
+	b.Helper()
+	c := dial(b, addr, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer c.Close()
+	for got := 0; got < total; {
+		fetches := c.PollFetches(b.Context())
+		if err := fetches.Err(); err != nil {
+			b.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { got += len(r.Value) })
+	}
 }
 
 func report(b *testing.B, broker *harness.Broker, total int, wall, used time.Duration) {

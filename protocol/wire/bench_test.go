@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"testing"
 )
 
@@ -53,5 +54,22 @@ func BenchmarkFileRegion(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		exchange(b, conn, frame, answer)
+	}
+}
+
+// The same with a few bytes behind it, as Fetch answers have them from version 12 on.
+func BenchmarkFileRegionWithMoreBehind(b *testing.B) {
+	for _, size := range []int{128 << 10, 1 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			file, _ := randomFile(b, size)
+			r := newSocketRig(b, Options{Handler: regionWithTail(&fileRegion{file: file, len: size})})
+			conn := r.connect()
+			frame, answer := metadata(1, ""), make([]byte, 8+4+size)
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				exchange(b, conn, frame, answer)
+			}
+		})
 	}
 }

@@ -113,30 +113,54 @@ func TestBudgetOfAFileRegion(t *testing.T) {
 	}
 }
 
-// What fits into the stage with all that follows it goes out in one write: a few bytes
-// behind a region would else be a call and a segment of their own.
+// An answer of one partition takes two calls, also where a few bytes follow the region, as
+// the tags of flexible versions do: one read of the file and one write, up to what clients
+// ask for of a partition. They would else be a call and a segment of their own.
 func TestBudgetOfAFileRegionWithMoreBehind(t *testing.T) {
-	file, _ := randomFile(t, 1<<20)
+	file, _ := randomFile(t, 2<<20)
 	for _, c := range []struct {
 		size   int
+		full   bool // copies hold all they may
 		writes int64
-	}{{sendfileMin, 1}, {stageSize - 100, 1}, {stageSize, 3}} {
+	}{
+		{size: sendfileMin, writes: 1},
+		{size: stageSize - 100, writes: 1},
+		{size: stageSize, writes: 1},
+		{size: 1 << 20, writes: 1},
+		{size: copyMax, writes: 3},
+		{size: 1 << 20, full: true, writes: 3},
+	} {
 		region := &fileRegion{file: file, len: c.size}
-		r := newSocketRig(t, Options{Handler: HandlerFunc(func(_ context.Context, r *Request) Outcome {
-			resp := r.NewResponse()
-			resp.AddRegion(region)
-			resp.Append(func(dst []byte) []byte { return append(dst, "tail"...) })
-			return Outcome{Response: resp}
-		})})
+		r := newSocketRig(t, Options{Handler: regionWithTail(region)})
+		if c.full {
+			r.server.copies.max = copyMax - 1
+		}
 		conn := r.connect()
 		frame, answer := metadata(1, ""), make([]byte, 8+c.size+4)
 		exchange(t, conn, frame, answer)
-		writes := r.counts.Writes.Load()
+		writes, reads := r.counts.Writes.Load(), region.reads.Load()
 		exchange(t, conn, frame, answer)
-		if writes = r.counts.Writes.Load() - writes; writes != c.writes || string(answer[8+c.size:]) != "tail" {
+		writes, reads = r.counts.Writes.Load()-writes, region.reads.Load()-reads
+		if writes != c.writes || string(answer[8+c.size:]) != "tail" {
 			t.Errorf("a region of %d bytes took %d writes, want %d", c.size, writes, c.writes)
 		}
+		if copied := writes == 1; reads > 1 || copied != (reads == 1) {
+			t.Errorf("a region of %d bytes took %d reads", c.size, reads)
+		}
+		eventually(t, "the memory of copies is free again", func() bool { return r.server.copies.used.Load() == 0 })
+		if refused := r.server.copies.refused.Load(); (refused > 0) != c.full {
+			t.Errorf("%d copies refused", refused)
+		}
 	}
+}
+
+func regionWithTail(region Region) Handler {
+	return HandlerFunc(func(_ context.Context, r *Request) Outcome {
+		resp := r.NewResponse()
+		resp.AddRegion(region)
+		resp.Append(func(dst []byte) []byte { return append(dst, "tail"...) })
+		return Outcome{Response: resp}
+	})
 }
 
 // 10,000 connections that are idle after a request: one goroutine each, and no buffer.

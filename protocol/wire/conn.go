@@ -71,7 +71,7 @@ func newConn(s *Server, nc net.Conn, l ListenerInfo) *conn {
 		conn: nc, first: newFirstReader(nc), pool: s.buffers, budget: s.budgetFor(l),
 		watch: &c.watch, max: &c.info.maxFrame,
 	}
-	c.out = output{conn: nc, raw: sendfileConn(nc), pool: s.buffers, watch: &c.watch, sent: s.metrics.sent}
+	c.out = output{conn: nc, raw: sendfileConn(nc), pool: s.buffers, watch: &c.watch, room: &s.copies, sent: s.metrics.sent}
 	c.lane = lane{out: &c.out, broken: c.fail, spawn: c.spawnDrain, done: c.requestDone, wake: make(chan bool, 1)}
 	c.lane.slots, c.send = c.lane.few[:0], c.lane.drain
 	return c

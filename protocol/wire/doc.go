@@ -37,7 +37,10 @@
 // of at most 16 KiB are not counted, so that small requests go on meanwhile.
 //
 // A [Region] is bytes that the broker does not touch. On plain TCP under Linux the
-// kernel sends it from the file, elsewhere it is read through a pooled buffer.
+// kernel sends it from the file, elsewhere it is read through a pooled buffer. One with
+// something behind it (the tags of flexible versions) is read as well, if the answer has
+// at most a megabyte or so: one read and one write cost less than a third call, and no
+// more CPU. What these copies hold together is bounded (copyRoom).
 //
 // # Bad clients
 //

@@ -19,6 +19,9 @@ const (
 	// sendfileMin is the length from which a region is sent by the kernel: below, one
 	// read into the stage and one write are cheaper.
 	sendfileMin = 16 << 10
+	// copyMax is the largest answer that is copied because something follows its region.
+	// With room for a partition of 1 MiB, what clients ask for, and what surrounds it.
+	copyMax = 1<<20 + 64<<10
 	// maxUnflushed bounds the answers that wait for a flush.
 	maxUnflushed = 64 << 10
 )
@@ -33,6 +36,7 @@ type output struct {
 	raw   syscall.RawConn // for sendfile; nil where it does not work
 	pool  *Buffers
 	watch *watch
+	room  *copyRoom // for stages above stageSize; nil: none
 	sent  func(bytes int)
 
 	queue []sealed
@@ -40,6 +44,7 @@ type output struct {
 
 	stage *buffer // while flushing
 	used  int
+	grown int // of room, for the stage
 }
 
 // sealed is a response whose frame begins at start of its buffer.
@@ -87,7 +92,7 @@ func (o *output) writeQueue() error {
 	if one := o.queue[0]; len(o.queue) == 1 && len(one.resp.regions) == 0 {
 		return o.write(one.resp.buf.b[one.start:one.resp.used])
 	}
-	o.stage = o.pool.get(stageSize)
+	o.setStage(stageSize)
 	defer o.dropStage()
 	for _, s := range o.queue {
 		if err := o.writeResponse(s); err != nil {
@@ -97,9 +102,33 @@ func (o *output) writeQueue() error {
 	return o.flushStage(false)
 }
 
+// setStage takes a stage of n bytes, with what the one before holds.
+func (o *output) setStage(n int) {
+	last := o.stage
+	o.stage = o.pool.get(n)
+	if last != nil {
+		copy(o.stage.b, last.b[:o.used])
+		o.pool.put(last)
+	}
+}
+
+// growStage makes the stage large enough for an answer to be copied, if there is room.
+func (o *output) growStage(n int) bool {
+	if n <= len(o.stage.b) {
+		return true
+	}
+	if n > copyMax || o.raw == nil || !o.room.take(copyMax-o.grown) {
+		return false
+	}
+	o.grown = copyMax
+	o.setStage(n)
+	return true
+}
+
 func (o *output) dropStage() {
 	o.pool.put(o.stage)
-	o.stage, o.used = nil, 0
+	o.room.give(o.grown)
+	o.stage, o.used, o.grown = nil, 0, 0
 }
 
 func (o *output) writeResponse(s sealed) error {
@@ -119,12 +148,12 @@ func (o *output) writeResponse(s sealed) error {
 
 // writeBytes stages a run of bytes, or writes it if it is larger than the stage.
 func (o *output) writeBytes(p []byte) error {
-	if o.used+len(p) > stageSize {
+	if o.used+len(p) > len(o.stage.b) {
 		if err := o.flushStage(false); err != nil {
 			return err
 		}
 	}
-	if len(p) > stageSize {
+	if len(p) > len(o.stage.b) {
 		return o.write(p)
 	}
 	o.used += copy(o.stage.b[o.used:], p)
@@ -132,11 +161,11 @@ func (o *output) writeBytes(p []byte) error {
 }
 
 // writeRegion sends a region, after which as many bytes of the answer follow. If these
-// and the region fit into the stage, one read and one write for all of them are cheaper
-// than a call, a segment and a wake of the reader for what follows: flexible versions of
-// Fetch end with a few tags.
+// and the region can be staged, one read and one write for all of them are cheaper than a
+// call, a segment and a wake of the reader for what follows: flexible versions of Fetch
+// end with a few tags.
 func (o *output) writeRegion(r Region, follow int) error {
-	staged := follow > 0 && o.used+r.Len()+follow <= stageSize
+	staged := follow > 0 && o.growStage(o.used+r.Len()+follow)
 	if o.raw != nil && r.Len() >= sendfileMin && !staged {
 		if file, pos := r.File(); file != nil {
 			return o.sendRegion(file, pos, r.Len())
@@ -160,12 +189,12 @@ func (o *output) sendRegion(file *os.File, pos int64, n int) error {
 // copyRegion reads a region through the stage.
 func (o *output) copyRegion(r Region) error {
 	for off := 0; off < r.Len(); {
-		if o.used == stageSize {
+		if o.used == len(o.stage.b) {
 			if err := o.flushStage(false); err != nil {
 				return err
 			}
 		}
-		room := o.stage.b[o.used:min(stageSize, o.used+r.Len()-off)]
+		room := o.stage.b[o.used:min(len(o.stage.b), o.used+r.Len()-off)]
 		n, err := r.ReadAt(room, int64(off))
 		invariant.Check(0 <= n && n <= len(room), "region read %d of %d bytes", n, len(room))
 		o.used += n
@@ -197,8 +226,12 @@ func (o *output) flushStage(more bool) error {
 	return o.write(p)
 }
 
-// write writes p in pieces, so that the sweeper sees progress.
+// write writes p so that the sweeper sees progress: with one call if the socket takes it,
+// in pieces where it would not say how far it is.
 func (o *output) write(p []byte) error {
+	if o.raw != nil && len(p) > pieceSize {
+		return writeLast(o, p)
+	}
 	for len(p) > 0 {
 		o.progress()
 		piece := p[:min(len(p), pieceSize)]

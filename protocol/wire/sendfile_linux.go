@@ -24,14 +24,21 @@ func sendfileConn(conn net.Conn) syscall.RawConn {
 
 // writeMore writes p and tells the kernel that more follows at once (MSG_MORE), which
 // costs the receiver one wake less than a segment of its own.
-func writeMore(o *output, p []byte) error {
+func writeMore(o *output, p []byte) error { return writeRaw(o, p, unix.MSG_MORE) }
+
+// writeLast writes p, after which nothing follows at once.
+func writeLast(o *output, p []byte) error { return writeRaw(o, p, 0) }
+
+// writeRaw notes progress with each piece that the socket takes.
+func writeRaw(o *output, p []byte, flags int) error {
 	var failed error
 	o.progress()
 	err := o.raw.Write(func(fd uintptr) bool {
 		for len(p) > 0 {
-			n, err := unix.SendmsgN(int(fd), p, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
+			n, err := unix.SendmsgN(int(fd), p, nil, nil, flags|unix.MSG_NOSIGNAL)
 			if n > 0 {
 				p = p[n:]
+				o.progress()
 			}
 			if done, again := retry(err); again {
 				continue

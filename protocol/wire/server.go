@@ -82,6 +82,7 @@ type Server struct {
 	admission            *admission
 	budget, brokerBudget *budget
 	slots, brokerSlots   *slots
+	copies               copyRoom
 
 	epoch     time.Time
 	ctx       context.Context // ends when the server has stopped
@@ -113,6 +114,7 @@ func NewServer(o Options) *Server {
 		epoch:        time.Now(),
 		listeners:    map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 	}
+	s.copies.max = maxCopyBytes
 	s.fillDefaults()
 	s.bad = newLimitedLog(s.log)
 	s.ctx, s.cancel = context.WithCancel(context.Background())

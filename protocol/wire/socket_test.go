@@ -28,12 +28,14 @@ type fileRegion struct {
 	pos      int64
 	len      int
 	released atomic.Int32
+	reads    atomic.Int32
 }
 
 func (f *fileRegion) Len() int                { return f.len }
 func (f *fileRegion) File() (*os.File, int64) { return f.file, f.pos }
 func (f *fileRegion) Release()                { f.released.Add(1) }
 func (f *fileRegion) ReadAt(p []byte, off int64) (int, error) {
+	f.reads.Add(1)
 	return f.file.ReadAt(p, f.pos+off)
 }
 
