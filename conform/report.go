@@ -1,0 +1,139 @@
+package conform
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Report is what a run found, in numbers for each API and in words for each difference.
+type Report struct {
+	Broker    string `json:"broker"`
+	Reference string `json:"reference"`
+
+	APIs []APIReport `json:"apis"`
+	// Steps counts all, those that are equal, those that differ as explained, and others.
+	Steps, Same, Explained, Different int
+	// Differences that nothing explains.
+	Differences []Difference `json:"differences"`
+	// Failures are scenarios that could not run to their end.
+	Failures []string `json:"failures"`
+	// Skipped are scenarios that did not run, with the reason.
+	Skipped []string `json:"skipped"`
+	// Unused are lines of explanations that explained nothing, of scenarios that ran.
+	Unused []string `json:"unusedExplanations"`
+}
+
+// APIReport counts the steps that belong to an API's scenarios.
+type APIReport struct {
+	Key         int16
+	Name        string
+	Advertised  bool
+	Steps, Same int
+	Explained   int
+	Different   int
+}
+
+// Judge holds outcomes beside the transcripts of a reference, by scenario's name.
+// Explanations may be nil.
+func Judge(t *Target, outcomes []Outcome, reference map[string]Transcript, why Explanations) Report {
+	report := Report{Broker: t.addr}
+	counts := map[int16]*APIReport{}
+	for _, api := range APIs() {
+		counts[api.Key] = &APIReport{Key: api.Key, Name: api.Name, Advertised: t.Advertises(api.Key)}
+	}
+	for _, o := range outcomes {
+		want, recorded := reference[o.Scenario.Name]
+		switch {
+		case o.Skipped != "":
+			report.Skipped = append(report.Skipped, o.Scenario.Name+": "+o.Skipped)
+			continue
+		case o.Err != nil:
+			report.Failures = append(report.Failures, o.Err.Error())
+		case !recorded:
+			report.Failures = append(report.Failures, o.Scenario.Name+": the reference has no transcript of it")
+			continue
+		}
+		report.add(counts[o.Scenario.Key], want, o.Transcript, why)
+	}
+	for _, api := range APIs() {
+		report.APIs = append(report.APIs, *counts[api.Key])
+	}
+	report.Unused = why.Unused()
+	return report
+}
+
+func (r *Report) add(api *APIReport, want, got Transcript, why Explanations) {
+	bad, explained := map[string]bool{}, map[string]bool{}
+	for _, d := range Compare(want, got) {
+		if why.Explain(d) != nil {
+			explained[d.Label] = true
+			continue
+		}
+		bad[d.Label] = true
+		r.Differences = append(r.Differences, d)
+	}
+	for label := range bad {
+		delete(explained, label)
+	}
+	api.Steps += len(want.Steps)
+	api.Different += len(bad)
+	api.Explained += len(explained)
+	api.Same = api.Steps - api.Different - api.Explained
+	r.Steps += len(want.Steps)
+	r.Different += len(bad)
+	r.Explained += len(explained)
+	r.Same = r.Steps - r.Different - r.Explained
+}
+
+// Passed reports whether nothing unexplained differs.
+func (r *Report) Passed() bool {
+	return r.Different == 0 && len(r.Failures) == 0 && len(r.Unused) == 0 && len(r.Differences) == 0
+}
+
+// WriteText writes the report as a table, followed by at most limit differences.
+func (r *Report) WriteText(w io.Writer, limit int) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "KEY\tAPI\tSTEPS\tSAME\tEXPLAINED\tDIFFERENT\n")
+	var absent []string
+	for _, api := range r.APIs {
+		switch {
+		case !api.Advertised:
+			absent = append(absent, api.Name)
+		case api.Steps > 0:
+			fmt.Fprintf(tw, "%d\t%s\t%d\t%d\t%d\t%d\n", api.Key, api.Name, api.Steps, api.Same, api.Explained, api.Different)
+		}
+	}
+	fmt.Fprintf(tw, "\tall\t%d\t%d\t%d\t%d\n", r.Steps, r.Same, r.Explained, r.Different)
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if len(absent) > 0 {
+		fmt.Fprintf(w, "not advertised: %s\n", strings.Join(absent, ", "))
+	}
+	return r.writeFindings(w, limit)
+}
+
+func (r *Report) writeFindings(w io.Writer, limit int) error {
+	for _, f := range r.Failures {
+		fmt.Fprintf(w, "failed: %s\n", f)
+	}
+	for i, d := range r.Differences {
+		if i == limit {
+			fmt.Fprintf(w, "… and %d more differences\n", len(r.Differences)-limit)
+			break
+		}
+		fmt.Fprintf(w, "differs: %s\n", d)
+	}
+	for _, line := range r.Unused {
+		fmt.Fprintf(w, "explains nothing: %s\n", line)
+	}
+	for _, s := range slices.Compact(slices.Clone(r.Skipped)) {
+		if !strings.HasSuffix(s, "not advertised") {
+			fmt.Fprintf(w, "skipped: %s\n", s)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+package scenarios
+
+import (
+	"slices"
+
+	"github.com/klamm-mq/klamm/conform"
+)
+
+// All are the scenarios in the order of their files.
+func All() []conform.Scenario {
+	return slices.Concat(
+		produce(),
+	)
+}

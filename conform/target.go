@@ -1,0 +1,89 @@
+package conform
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Target is a broker under test and what had to be known about it before.
+type Target struct {
+	addr       string
+	clusterID  string
+	nodes      []int32
+	addrs      map[string]string
+	advertised map[int16][2]int16
+}
+
+// Connect asks the broker at addr (host:port) what it is: its nodes and which APIs it
+// advertises.
+func Connect(addr string) (*Target, error) {
+	c, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.c.Close() }()
+	t := &Target{addr: addr, addrs: map[string]string{}, advertised: map[int16][2]int16{}}
+	versions := kmsg.NewPtrApiVersionsRequest()
+	resp, err := ask(c, versions)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its API versions: %w", addr, err)
+	}
+	for _, api := range resp.(*kmsg.ApiVersionsResponse).ApiKeys {
+		t.advertised[api.ApiKey] = [2]int16{api.MinVersion, api.MaxVersion}
+	}
+	if resp, err = ask(c, metadataOf(nil)); err != nil {
+		return nil, fmt.Errorf("ask %s for its metadata: %w", addr, err)
+	}
+	t.learn(resp.(*kmsg.MetadataResponse))
+	return t, nil
+}
+
+func metadataOf(topics []string) *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version = 4
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	for _, name := range topics {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &name
+		req.Topics = append(req.Topics, topic)
+	}
+	return req
+}
+
+func (t *Target) learn(m *kmsg.MetadataResponse) {
+	if m.ClusterID != nil {
+		t.clusterID = *m.ClusterID
+	}
+	for _, b := range m.Brokers {
+		t.nodes = append(t.nodes, b.NodeID)
+	}
+	slices.Sort(t.nodes)
+	for _, b := range m.Brokers {
+		t.addrs[b.Host] = "host"
+		t.addrs[net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))] = "host:port"
+	}
+}
+
+// Advertises reports whether ApiVersions names key.
+func (t *Target) Advertises(key int16) bool {
+	_, ok := t.advertised[key]
+	return ok
+}
+
+func ask(c *Conn, req kmsg.Request) (kmsg.Response, error) {
+	id := "conform"
+	correlation, err := c.send(req, &id)
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.receive(10 * time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return decode(req, correlation, b)
+}

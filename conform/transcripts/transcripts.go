@@ -1,0 +1,92 @@
+package transcripts
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/klamm-mq/klamm/conform"
+)
+
+//go:embed kafka-4.4 explained.txt
+var files embed.FS
+
+const dir = "kafka-4.4"
+
+// Reference is the broker that the transcripts were recorded from.
+const Reference = "Apache Kafka 4.4.0, recorded"
+
+// Load reads all transcripts, by the name of the scenario.
+func Load() (map[string]conform.Transcript, error) {
+	all := map[string]conform.Transcript{}
+	entries, err := fs.ReadDir(files, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if err := load(all, entry.Name()); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func load(all map[string]conform.Transcript, name string) error {
+	var key int16
+	if _, err := fmt.Sscanf(name, "%d_", &key); err != nil {
+		return nil // the page that keeps the directory
+	}
+	raw, err := files.ReadFile(path.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	read, err := conform.ReadTranscripts(bytes.NewReader(raw), key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, t := range read {
+		all[t.Scenario] = t
+	}
+	return nil
+}
+
+// Explanations are the differences of Klamm that are meant.
+func Explanations() (conform.Explanations, error) {
+	f, err := files.Open("explained.txt")
+	if err != nil {
+		return nil, err
+	}
+	all, err := conform.ReadExplanations(f)
+	if err != nil {
+		return nil, fmt.Errorf("explained.txt: %w", err)
+	}
+	return all, f.Close()
+}
+
+// Write writes the transcripts of outcomes into a directory, a file for each API.
+func Write(to string, outcomes []conform.Outcome) error {
+	byKey := map[int16][]conform.Transcript{}
+	for _, o := range outcomes {
+		if o.Skipped == "" {
+			byKey[o.Scenario.Key] = append(byKey[o.Scenario.Key], o.Transcript)
+		}
+	}
+	for key, of := range byKey {
+		var b bytes.Buffer
+		fmt.Fprintf(&b, "# Recorded from Apache Kafka 4.4.0 by `make oracle-record`.\n\n")
+		if err := conform.WriteTranscripts(&b, of); err != nil {
+			return err
+		}
+		api, _ := conform.Lookup(key)
+		name := filepath.Join(to, fmt.Sprintf("%02d_%s.txt", key, strings.ToLower(api.Name)))
+		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
