@@ -123,22 +123,39 @@ func (r *renderer) structures(path, kind string, f reflect.Value) string {
 	if f.IsNil() {
 		return "null"
 	}
-	groups := make([][]Line, f.Len())
-	for i := range f.Len() {
-		one := renderer{symbols: r.symbols}
-		one.structure("", kind, f.Index(i))
-		groups[i] = one.lines
+	order := make([]int, f.Len())
+	for i := range order {
+		order[i] = i
 	}
 	if sets[kind] {
-		slices.SortStableFunc(groups, func(a, b []Line) int { return strings.Compare(linesText(a), linesText(b)) })
+		r.sortSet(order, kind, f)
 	}
-	for i, group := range groups {
-		for _, l := range group {
+	for i, at := range order {
+		for _, l := range r.alone(kind, f.Index(at)) {
 			l.Path = strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", path, i, l.Path), ".")
 			r.lines = append(r.lines, l)
 		}
 	}
 	return "#" + strconv.Itoa(f.Len())
+}
+
+// alone renders a struct as if there were nothing around it.
+func (r *renderer) alone(kind string, v reflect.Value) []Line {
+	one := renderer{symbols: r.symbols}
+	one.structure("", kind, v)
+	return one.lines
+}
+
+// sortSet orders the indices of a set by what its structs look like without the numbers
+// of symbols, which are given in the order that comes of it.
+func (r *renderer) sortSet(order []int, kind string, f reflect.Value) {
+	defer func(before bool) { r.blind = before }(r.blind)
+	r.blind = true
+	texts := make([]string, len(order))
+	for i := range texts {
+		texts[i] = linesText(r.alone(kind, f.Index(i)))
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(texts[a], texts[b]) })
 }
 
 func (r *renderer) tags(f reflect.Value) (fields []Field) {

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -22,6 +23,7 @@ type symbols struct {
 	addrs     map[string]string // host, and host:port
 	uuids     map[[16]byte]string
 	seen      map[string]map[string]string // kind → value → symbol
+	blind     bool                         // nothing is numbered: only known values have symbols
 }
 
 func newSymbols(start time.Time, prefix string, t *Target) *symbols {
@@ -35,6 +37,9 @@ func newSymbols(start time.Time, prefix string, t *Target) *symbols {
 // numbered is the symbol of a value among those of its kind.
 func (s *symbols) numbered(kind, value string) string {
 	of := s.seen[kind]
+	if s.blind {
+		return cmp.Or(of[value], kind)
+	}
 	if of == nil {
 		of = map[string]string{}
 		s.seen[kind] = of
