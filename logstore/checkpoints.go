@@ -72,13 +72,22 @@ func (d *Dir) checkpointPromises() error {
 	return nil
 }
 
+// belowCut bounds what a checkpoint says by the log end, also by one to come: a truncation
+// has lowered the marks for it, and one that rose again before the cut would be believed
+// when the log has grown past it.
+func (l *Log) belowCut(o int64) int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return min(o, l.marks.end, l.marks.ceiling)
+}
+
 // checkpointLogStarts persists where each log begins.
 func (d *Dir) checkpointLogStarts() error {
 	d.marks.lock()
 	defer d.marks.unlock()
 	for _, l := range d.Logs() {
 		if !l.isClosed() {
-			d.marks.setStart(l.id, int64(l.LogStart()))
+			d.marks.setStart(l.id, l.belowCut(int64(l.LogStart())))
 		}
 	}
 	if err := d.marks.write(startMarks); err != nil {
@@ -93,7 +102,7 @@ func (d *Dir) checkpointHighWatermarks(of func(*Log) (offset.HighWatermark, bool
 	defer d.marks.unlock()
 	for _, l := range d.Logs() {
 		if hw, ok := of(l); ok && !l.isClosed() {
-			d.marks.setHighWatermark(l.id, int64(hw))
+			d.marks.setHighWatermark(l.id, l.belowCut(int64(hw)))
 		}
 	}
 	if err := d.marks.write(highWatermarkMarks); err != nil {

@@ -59,7 +59,10 @@ func (d *Dir) wantFlush(l *Log) {
 // directory is offline.
 func (d *Dir) BeginFlush() *FlushRound {
 	d.mu.Lock()
-	invariant.Check(!d.flushing, "two flush rounds at once in %s", d.o.Path)
+	if d.flushing {
+		d.mu.Unlock() // whoever dies of it may close the directory on the way out
+		invariant.Check(false, "two flush rounds at once in %s", d.o.Path)
+	}
 	if len(d.wanted) == 0 || d.Err() != nil {
 		d.mu.Unlock()
 		return nil

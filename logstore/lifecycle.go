@@ -162,6 +162,11 @@ func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
 		}
 		d.mu.Unlock()
 	}
+	return d.syncRetired()
+}
+
+// syncRetired makes the new names of directories durable, or leaves that to the next round.
+func (d *Dir) syncRetired() error {
 	err := d.o.FS.SyncDir(d.o.Path)
 	switch {
 	case err == nil:
@@ -204,7 +209,7 @@ func (d *Dir) retireFailed(now time.Time, ids []ID, suffix string) error {
 			return fmt.Errorf("retire failed partition %s: %w", f.id, err)
 		}
 	}
-	return d.o.FS.SyncDir(d.o.Path)
+	return d.syncRetired()
 }
 
 func (d *Dir) retireOneFailed(now time.Time, f failedDir, suffix string) error {
@@ -216,7 +221,7 @@ func (d *Dir) retireOneFailed(now time.Time, f failedDir, suffix string) error {
 		to, err = d.rename(f.path, f.id.Topic, f.id.Partition, suffix)
 	}
 	if err != nil {
-		return err
+		return d.checkpointError(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

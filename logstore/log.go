@@ -74,6 +74,9 @@ type Log struct {
 	dirUnsynced  bool
 	metaUnsynced bool
 
+	// onRegionError is regionFailed, made once.
+	onRegionError func(error)
+
 	// queued is set while the log is in the directory's list of wanted flushes, moved
 	// while it is in its list of logs whose promises may be behind.
 	queued, moved atomic.Bool
@@ -271,6 +274,10 @@ func (l *Log) readError(doing string, err error) error {
 	l.fail(failure)
 	return fmt.Errorf("%s %s: %w", doing, l.id, failure)
 }
+
+// regionFailed hears of a region that could not be read when it was sent, long after Read
+// had returned. It means what it would have meant there.
+func (l *Log) regionFailed(err error) { _ = l.readError("send from", err) }
 
 // isAnswered: the error means the same whether it met a read or a change.
 func (l *Log) isAnswered(err error) bool {

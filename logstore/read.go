@@ -100,7 +100,7 @@ func (l *Log) read(b bounds, p ReadParams) (ReadInfo, error) {
 			return ReadInfo{}, err
 		}
 		r, err := b.segs[i].Read(segment.ReadParams{
-			Offset: p.Offset, MaxPos: maxPos, MaxBytes: p.MaxBytes, MinOne: p.MinOne,
+			Offset: p.Offset, MaxPos: maxPos, MaxBytes: p.MaxBytes, MinOne: p.MinOne, OnReadError: l.onRegionError,
 		})
 		if err != nil {
 			return ReadInfo{}, err

@@ -93,6 +93,7 @@ func (d *Dir) openLog(now time.Time, id ID, path string, c Config) (*opening, er
 func (d *Dir) newLog(id ID, path string, c Config) *Log {
 	l := &Log{dir: d, id: id, path: path, segOptions: d.segmentOptions(c)}
 	l.closed = true // until it is ready to be used
+	l.onRegionError = l.regionFailed
 	l.config.Store(&c)
 	l.marks.ceiling = noCeiling
 	l.recovery.pending = noPending

@@ -22,8 +22,9 @@ type Truncation struct {
 
 // PrepareTruncations lowers the flushed offsets and recovery points of many logs, in
 // memory and durably, with one write of each file. TruncateTo must follow for each of
-// them; until then no round reports anything above To as flushed. It blocks on the
-// disk: call it without a lock that others wait for.
+// them; until then no round reports anything above To as flushed. If the two differ, the
+// lower one counts until a round has covered what lies between. It blocks on the disk:
+// call it without a lock that others wait for.
 //
 // Why before: a crash between the truncation and a later lowering would leave a
 // checkpoint that vouches for records which were lawfully cut off, and the start would
@@ -48,7 +49,6 @@ func (d *Dir) PrepareTruncations(ts ...Truncation) error {
 	if err := d.marks.lower(cuts); err != nil {
 		for _, c := range cuts { // nothing will be truncated: let rounds raise it again
 			c.Log.liftCeiling()
-			d.wantFlush(c.Log)
 		}
 		return d.checkpointError(err)
 	}
@@ -178,13 +178,14 @@ func (l *Log) truncateTo(now time.Time, o int64) (removed bool, err error) {
 	segs := l.segments()
 	keep := floor(segs, o) + 1
 	l.setSegments(segs[:keep:keep])
+	if err := l.cutActive(now, o); err != nil {
+		l.setSegments(segs)
+		return false, err
+	}
 	for _, s := range segs[keep:] {
 		if err := s.Delete(); err != nil {
 			return false, l.ioError("truncate", err)
 		}
-	}
-	if _, err := l.active().TruncateTo(now, o); err != nil {
-		return false, l.ioError("truncate", err)
 	}
 	end, err := l.active().NextOffset()
 	if err != nil {
@@ -199,6 +200,21 @@ func (l *Log) truncateTo(now time.Time, o int64) (removed bool, err error) {
 	l.dir.noteMoved(l)
 	l.dir.o.Logger.Info("truncated", "log", l.path, "to", o, "end", end)
 	return keep < len(segs) || len(l.producers.Snapshots()) < snapshots, nil
+}
+
+// cutActive cuts the segment that stays. It goes first, because it may lack a descriptor:
+// then the log is as it was, and can be truncated again. One that was cut in memory alone
+// is of no use before it has been recovered.
+func (l *Log) cutActive(now time.Time, o int64) error {
+	removed, err := l.active().TruncateTo(now, o)
+	if err == nil {
+		return nil
+	}
+	err = l.ioError("truncate", err)
+	if removed > 0 {
+		l.fail(err)
+	}
+	return err
 }
 
 // cutEnd moves the log end down. It may lie below the offset asked for, if a batch
@@ -240,10 +256,17 @@ func (l *Log) reloadProducers(now time.Time) (err error) {
 	return nil
 }
 
+// liftCeiling ends a truncation, or the preparation of one. What is left above the flushed
+// end (the truncation went less deep than the one that was prepared, or did not come to
+// pass) is on the disk, but no round is under way that would say so.
 func (l *Log) liftCeiling() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.marks.ceiling = noCeiling
+	unflushed := !l.closed && l.marks.flushed < l.marks.end
+	l.mu.Unlock()
+	if unflushed {
+		l.dir.wantFlush(l)
+	}
 }
 
 func (l *Log) setSegments(segs []*segment.Segment) {

@@ -169,7 +169,7 @@ func (s *Segment) release(o *openFile) {
 	p := s.opts.Pool
 	p.mu.Lock()
 	o.refs--
-	invariant.Check(o.refs >= 0, "log file of segment %d is released too often", s.base)
+	refs := o.refs
 	var last *openFile
 	if o.refs == 0 && o.dropped {
 		p.open--
@@ -177,6 +177,8 @@ func (s *Segment) release(o *openFile) {
 	}
 	v := p.park(s)
 	p.mu.Unlock()
+	// Not under the pool's lock: whoever dies of it may close other segments on the way out.
+	invariant.Check(refs >= 0, "log file of segment %d is released too often", s.base)
 	last.close()
 	v.close()
 }
@@ -235,6 +237,7 @@ type region struct {
 	file     *openFile
 	pos      int64
 	n        int
+	failed   func(error) // nil = nobody wants to know
 	released atomic.Bool
 }
 
@@ -253,6 +256,8 @@ func (r *region) ReadAt(p []byte, off int64) (int, error) {
 		err = io.EOF
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF // the file was truncated since
+	case err != nil && r.failed != nil:
+		r.failed(fmt.Errorf("read %d bytes of %s at %d: %w", want, r.file.Name(), r.pos+off, err))
 	}
 	return n, err
 }

@@ -16,6 +16,9 @@ type ReadParams struct {
 	MaxPos   int64 // exclusive bound in the file; Size() for no bound
 	MaxBytes int
 	MinOne   bool // the first batch comes whole even if larger than MaxBytes (KIP-74)
+	// OnReadError hears of the file system's errors when somebody copies from the region;
+	// nil = nobody does. That a truncation has cut a region short is none.
+	OnReadError func(error)
 }
 
 // ReadResult is what a read found.
@@ -90,7 +93,7 @@ func (s *Segment) read(f *openFile, p ReadParams) (ReadResult, error) {
 	if err := s.verify(f, first.Pos, first.Pos+n); err != nil {
 		return ReadResult{}, err
 	}
-	r.Region = &region{s: s, file: f, pos: first.Pos, n: int(n)}
+	r.Region = &region{s: s, file: f, pos: first.Pos, n: int(n), failed: p.OnReadError}
 	return r, nil
 }
 

@@ -168,7 +168,9 @@ func (o *output) writeRegion(r Region, follow int) error {
 	staged := follow > 0 && o.growStage(o.used+r.Len()+follow)
 	if o.raw != nil && r.Len() >= sendfileMin && !staged {
 		if file, pos := r.File(); file != nil {
-			return o.sendRegion(file, pos, r.Len())
+			err := o.sendRegion(file, pos, r.Len())
+			o.blame(r, err)
+			return err
 		}
 	}
 	return o.copyRegion(r)
