@@ -1,11 +1,9 @@
 package coordinator
 
 import (
-	"context"
 	"errors"
 
 	"github.com/klamm-mq/klamm/protocol/uuid"
-	"github.com/klamm-mq/klamm/protocol/wire"
 )
 
 // Partition names a partition of the runtime's topic in one leadership of this broker.
@@ -26,9 +24,9 @@ type Log interface {
 	// MaxBatchBytes is the largest batch that the partition takes.
 	MaxBatchBytes(p Partition) int
 
-	// Read reads whole batches from offset on, up to the log end, at least one if there is
-	// one and otherwise about maxBytes; nil at the log end. The receiver releases the region.
-	Read(ctx context.Context, p Partition, offset int64, maxBytes int) (wire.Region, error)
+	// Read reads batches from offset on, up to the log end, into buf, or into new memory if
+	// the first of them is larger. The last may be cut short. Nothing at the log end.
+	Read(p Partition, offset int64, buf []byte) ([]byte, error)
 	// Offsets tells where the partition is.
 	Offsets(p Partition) (Offsets, error)
 

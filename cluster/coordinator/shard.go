@@ -7,8 +7,7 @@ import (
 )
 
 // Record is one record of the shard's partition. Key and Value hold Kafka's schemas with
-// their version in front; a nil Value is a tombstone. They are not modified after they
-// were returned by an operation or handed to Replay.
+// their version in front; a nil Value is a tombstone.
 type Record struct {
 	Key, Value []byte
 }
@@ -45,8 +44,9 @@ type Effects struct {
 // The runtime calls one method at a time.
 type Shard interface {
 	// Replay takes in a record: when the shard is loaded, and after each operation. At or
-	// above the end that Committed was told it is pending. The error is for a record that
-	// is not understood; the runtime counts and logs it, and goes on.
+	// above the end that Committed was told it is pending. Key and Value must not be kept,
+	// nor anything that aliases them. The error is for a record that is not understood: at
+	// load the runtime counts and logs it and goes on, of an own record it is a defect.
 	Replay(offset int64, r Record) error
 	// Committed says that all records below end are committed, those that are still to be
 	// replayed included. The end never falls.

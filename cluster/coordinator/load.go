@@ -1,0 +1,187 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/klamm-mq/klamm/internal/invariant"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// loadBufferBytes is how much of a partition is read at once (Kafka's
+// offsets.load.buffer.size).
+const loadBufferBytes = 5 << 20
+
+// progressInterval is how often a long load says how far it has come.
+const progressInterval = 10 * time.Second
+
+// loader replays a partition into a shard.
+type loader struct {
+	log       Log
+	partition Partition
+	shard     Shard
+	codecs    *batch.Codecs
+	logger    *slog.Logger
+	progress  func(loadReport)
+
+	next   int64 // the next offset to read
+	report loadReport
+	// open are the records of transactions that are not ended yet, by producer id.
+	open map[int64][]Record
+}
+
+// loadReport is what a load has done.
+type loadReport struct {
+	Records, Bytes int64
+	Unknown        int64 // records that the shard did not understand
+	Offsets        Offsets
+}
+
+// run replays everything up to the log end. Records below the high watermark of the
+// beginning are committed as they are replayed; the rest stays pending. Afterwards next is
+// the log end.
+func (l *loader) run(ctx context.Context) error {
+	at, err := l.log.Offsets(l.partition)
+	if err != nil {
+		return fmt.Errorf("find the ends of partition %d: %w", l.partition.Index, err)
+	}
+	l.next, l.report.Offsets = at.Start, at
+	l.shard.Committed(max(at.HighWatermark, at.Start))
+	buf := make([]byte, min(loadBufferBytes, max(at.End-at.Start, 1)*minBatchBytes))
+	for ctx.Err() == nil {
+		read, err := l.log.Read(l.partition, l.next, buf)
+		if err != nil {
+			return fmt.Errorf("read partition %d at %d: %w", l.partition.Index, l.next, err)
+		}
+		if len(read) == 0 {
+			return l.finish()
+		}
+		if err := l.replay(read); err != nil {
+			return fmt.Errorf("load partition %d at %d: %w", l.partition.Index, l.next, err)
+		}
+		l.progress(l.report)
+	}
+	return context.Cause(ctx)
+}
+
+// minBatchBytes guesses the bytes of a record, so that short partitions get short buffers.
+const minBatchBytes = 512
+
+func (l *loader) finish() error {
+	at, err := l.log.Offsets(l.partition)
+	if err != nil {
+		return err
+	}
+	if at.End != l.next {
+		return fmt.Errorf("partition %d ends at %d, its last batch at %d", l.partition.Index, at.End, l.next)
+	}
+	l.report.Offsets = at
+	if len(l.open) > 0 {
+		l.logger.Warn("records of transactions that were never ended are left out", "producers", len(l.open))
+	}
+	return nil
+}
+
+// replay takes in the whole batches of what was read.
+func (l *loader) replay(read []byte) error {
+	before := l.next
+	for len(read) > 0 {
+		v, rest, err := batch.Next(read)
+		if err != nil && l.next > before {
+			return nil // cut short: it comes again with the next read
+		}
+		if err != nil {
+			return err
+		}
+		if err := v.Check(); err != nil {
+			return err
+		}
+		if err := l.replayBatch(v); err != nil {
+			return err
+		}
+		l.report.Bytes += int64(len(v))
+		l.next, read = v.NextOffset(), rest
+	}
+	return nil
+}
+
+// replayBatch replays a batch, or sets it aside until its transaction ends.
+func (l *loader) replayBatch(v batch.View) error {
+	if v.IsControl() {
+		return l.endTransaction(v)
+	}
+	it := batch.NewIterator(v, l.codecs)
+	defer it.Close()
+	for it.Next() {
+		r := Record{Key: it.Record.Key, Value: it.Record.Value}
+		switch {
+		case it.Record.Offset < l.next: // before the log start
+		case v.IsTransactional():
+			l.setAside(v.ProducerID(), r)
+		default:
+			l.replayRecord(it.Record.Offset, r)
+		}
+	}
+	return it.Err()
+}
+
+func (l *loader) replayRecord(offset int64, r Record) {
+	l.report.Records++
+	if err := l.shard.Replay(offset, r); err != nil {
+		if l.report.Unknown == 0 {
+			l.logger.Warn("a record is not understood and left out, the first of maybe many", "offset", offset, "err", err)
+		}
+		l.report.Unknown++
+	}
+}
+
+// setAside keeps a record of a transaction until its marker is found.
+func (l *loader) setAside(producerID int64, r Record) {
+	if l.open == nil {
+		l.open = make(map[int64][]Record)
+	}
+	l.open[producerID] = append(l.open[producerID], Record{Key: cloneBytes(r.Key), Value: cloneBytes(r.Value)})
+}
+
+func cloneBytes(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append([]byte{}, b...)
+}
+
+// endTransaction replays the records of a transaction at the offset of its marker, if that
+// says that it was committed.
+func (l *loader) endTransaction(v batch.View) error {
+	marker, ok, err := batch.EndTxnMarkerOf(v, l.codecs)
+	if err != nil || !ok {
+		return err
+	}
+	records := l.open[v.ProducerID()]
+	delete(l.open, v.ProducerID())
+	if marker.Type != batch.ControlCommit {
+		return nil
+	}
+	for _, r := range records {
+		l.replayRecord(v.BaseOffset(), r)
+	}
+	return nil
+}
+
+// core makes the core of the shard that was loaded.
+func (l *loader) core(o coreOptions) *core {
+	at := l.report.Offsets
+	invariant.Check(at.HighWatermark <= at.End, "high watermark %d of partition %d is beyond its end %d", at.HighWatermark, l.partition.Index, at.End)
+	c := newCore(l.shard, at.End, at.HighWatermark, o)
+	l.shard.Committed(at.HighWatermark)
+	return c
+}
+
+// leadershipLost tells whether a load failed because it is not this broker's any more.
+func leadershipLost(err error) bool {
+	return errors.Is(err, kafkaerr.NotLeaderOrFollower) || errors.Is(err, context.Canceled)
+}
