@@ -83,6 +83,7 @@ func (s *symbols) render(resp kmsg.Response) []Line {
 func (r *renderer) structure(path, kind string, v reflect.Value) {
 	at := len(r.lines)
 	r.lines = append(r.lines, Line{Path: path})
+	r.learnTopic(v)
 	var fields []Field
 	for i := range v.NumField() {
 		name, f := v.Type().Field(i).Name, v.Field(i)
@@ -92,6 +93,17 @@ func (r *renderer) structure(path, kind string, v reflect.Value) {
 		fields = append(fields, r.field(path, kind, name, f)...)
 	}
 	r.lines[at].Fields = fields
+}
+
+// learnTopic calls an id that stands beside a topic's name for the first time by that name.
+func (r *renderer) learnTopic(v reflect.Value) {
+	id, name := v.FieldByName("TopicID"), reflect.Indirect(v.FieldByName("Topic"))
+	if !id.IsValid() || id.IsZero() || !name.IsValid() || name.Kind() != reflect.String || name.Len() == 0 {
+		return
+	}
+	if at := id.Interface().([16]byte); r.uuids[at] == "" {
+		r.uuids[at] = r.nameID(strings.TrimPrefix(name.String(), r.prefix))
+	}
 }
 
 // field renders one field: as part of its struct's line, or as lines of its own.
@@ -176,7 +188,7 @@ func (r *renderer) plain(name string, f reflect.Value) string {
 	case reflect.Float64:
 		return strconv.FormatFloat(f.Float(), 'g', -1, 64)
 	case reflect.String:
-		if strings.HasSuffix(name, "Message") && f.Len() > 0 { // ours are our own
+		if (strings.HasSuffix(name, "Message") || name == "Documentation") && f.Len() > 0 { // ours are our own
 			return "text"
 		}
 		return r.text(f.String())

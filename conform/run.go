@@ -30,6 +30,8 @@ type R struct {
 	ignored  map[string]bool
 	clientID *string
 	t        Transcript
+
+	onlyConfigs, hostConfigs []string
 }
 
 // failure ends a run that cannot go on.
@@ -81,7 +83,9 @@ func (r *R) TopicID(name string) [16]byte {
 
 func (r *R) learnID(name string, id [16]byte) {
 	r.ids[name] = id
-	r.symbols.uuids[id] = "id:" + name
+	if r.symbols.uuids[id] == "" {
+		r.symbols.uuids[id] = r.symbols.nameID(name)
+	}
 }
 
 // ClientID sets the client id of the requests that follow, nil for null.
@@ -222,6 +226,7 @@ func complaints(err error) []Line {
 
 // leaveOut removes the ignored fields.
 func (r *R) leaveOut(lines []Line) []Line {
+	lines = r.filterConfigs(lines)
 	if len(r.ignored) == 0 {
 		return lines
 	}
@@ -273,6 +278,14 @@ func (r *R) Raw(conn, label string, b []byte) {
 		return
 	}
 	r.step(label, nil, "answer", Line{Fields: []Field{{"bytes", fmt.Sprint(len(got))}}})
+}
+
+// Write sends bytes as they are, without a step and without waiting for an answer: a part
+// of a frame, say.
+func (r *R) Write(conn string, b []byte) {
+	if r.conn(conn).write(b) != nil {
+		r.Disconnect(conn)
+	}
 }
 
 // rawWait is how long an answer to bytes may take that might have none.

@@ -22,6 +22,7 @@ type symbols struct {
 	nodes     []int32           // the cluster's node ids, ascending
 	addrs     map[string]string // host, and host:port
 	uuids     map[[16]byte]string
+	ids       map[string]int // how many ids have been called by a name
 	seen      map[string]map[string]string // kind → value → symbol
 	blind     bool                         // nothing is numbered: only known values have symbols
 }
@@ -30,7 +31,7 @@ func newSymbols(start time.Time, prefix string, t *Target) *symbols {
 	return &symbols{
 		base:   start.Add(-time.Hour).UnixMilli(),
 		prefix: prefix, clusterID: t.clusterID, nodes: t.nodes, addrs: t.addrs,
-		uuids: map[[16]byte]string{}, seen: map[string]map[string]string{},
+		uuids: map[[16]byte]string{}, ids: map[string]int{}, seen: map[string]map[string]string{},
 	}
 }
 
@@ -48,6 +49,16 @@ func (s *symbols) numbered(kind, value string) string {
 		of[value] = kind + ":" + strconv.Itoa(len(of)+1)
 	}
 	return of[value]
+}
+
+// nameID is the symbol of an id of a topic called name: "id:name", and "id:name'2" for
+// the second topic of that name.
+func (s *symbols) nameID(name string) string {
+	s.ids[name]++
+	if n := s.ids[name]; n > 1 {
+		return fmt.Sprintf("id:%s'%d", name, n)
+	}
+	return "id:" + name
 }
 
 func (s *symbols) uuid(id [16]byte) string {
