@@ -22,7 +22,7 @@ type symbols struct {
 	nodes     []int32           // the cluster's node ids, ascending
 	addrs     map[string]string // host, and host:port
 	uuids     map[[16]byte]string
-	ids       map[string]int // how many ids have been called by a name
+	ids       map[string]int               // how many ids have been called by a name
 	seen      map[string]map[string]string // kind → value → symbol
 	blind     bool                         // nothing is numbered: only known values have symbols
 }
