@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -266,13 +267,18 @@ func (j *openJob) fail(f failedDir, err error) {
 
 // setAside renames directories of which nobody knows whose they are. One without records
 // is a creation that a crash has torn: it goes. Any other is damaged, and its flushed
-// offset lacks a directory from now on.
+// offset lacks a directory from now on. But what only has a name like a partition's, such
+// as photos-2024, is somebody else's and is left alone.
 func (j *openJob) setAside() error {
 	for _, s := range j.stray {
 		path := j.d.file(s.name)
-		empty, err := j.d.holdsNoRecords(path)
+		ours, empty, err := j.d.lookInto(path)
 		if err != nil {
 			return err
+		}
+		if !ours {
+			j.d.o.Logger.Warn("directory has a partition's name but other files, and is left alone", "dir", path)
+			continue
 		}
 		if empty {
 			if err := j.d.removeUnfinished(j.p.Now, s.partitionName); err != nil {
@@ -293,25 +299,41 @@ func (j *openJob) setAside() error {
 	return j.d.o.FS.SyncDir(j.d.o.Path)
 }
 
-// holdsNoRecords reports that no segment in a directory has a byte.
-func (d *Dir) holdsNoRecords(path string) (bool, error) {
+// lookInto reports whether a directory holds what partitions have and nothing else, or at
+// least a segment; and whether no segment has a byte.
+func (d *Dir) lookInto(path string) (ours, empty bool, err error) {
 	entries, err := d.o.FS.ReadDir(path)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
+	segments, others := 0, 0
+	empty = true
 	for _, e := range entries {
+		if e.IsDir() || !isPartitionFile(e.Name()) {
+			others++
+			continue
+		}
 		if filepath.Ext(e.Name()) != segment.LogSuffix {
 			continue
 		}
 		info, err := d.o.FS.Stat(filepath.Join(path, e.Name()))
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
-		if info.Size() > 0 {
-			return false, nil
-		}
+		segments++
+		empty = empty && info.Size() == 0
 	}
-	return true, nil
+	return others == 0 || segments > 0, empty && others == 0, nil
+}
+
+// isPartitionFile knows the files of a partition by name: those of an offset, whatever
+// their suffixes, and the two others, also while they are being written.
+func isPartitionFile(name string) bool {
+	const digits = 20
+	if head, _, ok := strings.Cut(name, "."); ok && len(head) == digits && strings.Trim(head, "0123456789") == "" {
+		return true
+	}
+	return strings.HasPrefix(name, checkpoint.PartitionMetadataFile) || strings.HasPrefix(name, checkpoint.LeaderEpochFile)
 }
 
 func (d *Dir) removeUnfinished(now time.Time, name partitionName) error {
