@@ -101,6 +101,33 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
+// Partitions whose metadata log is gone, be it that its disk is not mounted, are not taken
+// for strays of a new cluster: the start is refused, and everything is there again when the
+// metadata log is back.
+func TestMetadataIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *brokertest.Machine) {
+		m.Settings = append(m.Settings, "log.dirs=/d1,/d2")
+		b := m.Start(t)
+		createTopic(t, m, "t", 4)
+		toEach(t, m, "t", 4, "a")
+		brokertest.Stop(t, b)
+		if err := m.FS.Rename("/d1", "/elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		var lost *broker.LostMetadataError
+		err := mustRefuse(t, m)
+		if !errors.As(err, &lost) {
+			t.Fatalf("refused by %v", err)
+		}
+		wantText(t, err, "/d1/klamm-metadata", "/d2/t-")
+		if err := errors.Join(m.FS.RemoveAll("/d1"), m.FS.Rename("/elsewhere", "/d1")); err != nil {
+			t.Fatal(err)
+		}
+		m.Start(t)
+		expect(t, "values", consume(t, m, "t", 4), []string{"a", "a", "a", "a"})
+	})
+}
+
 // A port that is taken is found out early, named, and nothing stays locked.
 func TestPortTaken(t *testing.T) {
 	for key, settings := range map[string][]string{

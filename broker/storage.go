@@ -126,7 +126,7 @@ func (b *Broker) openMetadata(context.Context) error {
 	b.metalog, err = metalog.Open(metalog.Options{
 		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
 		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
-		BootstrapSelf: true, Bootstrap: first,
+		BootstrapSelf: true, MayBootstrap: b.mayBootstrap, Bootstrap: first,
 		Publishers: []metalog.Publisher{b.replicas, &b.published},
 		Fatal:      b.fail, Logger: b.log, Registerer: b.env.Registry,
 	})
@@ -134,6 +134,35 @@ func (b *Broker) openMetadata(context.Context) error {
 		return err
 	}
 	b.onStop(func(context.Context) error { return b.metalog.Close() })
+	return nil
+}
+
+// LostMetadataError refuses to begin a new cluster where partitions of an older one are:
+// the metadata log that knows their topics is missing, or its disk is not mounted.
+type LostMetadataError struct {
+	Metadata  string // where the metadata log should be
+	Partition string // a directory that was found
+}
+
+func (e *LostMetadataError) Error() string {
+	return fmt.Sprintf("%s is missing or empty, but there are partitions, such as %s: a new cluster would not know their topics; "+
+		"bring the metadata log back (is its disk mounted? is log.dirs right?), or move the partitions away to begin a new cluster", e.Metadata, e.Partition)
+}
+
+// mayBootstrap is asked when there is no metadata log.
+func (b *Broker) mayBootstrap() error {
+	for _, d := range append(slices.Clone(b.directories), b.metadataDir) {
+		name, err := d.FirstPartition()
+		if err != nil {
+			return err
+		}
+		if name != "" {
+			return &LostMetadataError{
+				Metadata:  filepath.Join(b.metadataDir.Path(), metadataLogName),
+				Partition: filepath.Join(d.Path(), name),
+			}
+		}
+	}
 	return nil
 }
 

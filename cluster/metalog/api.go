@@ -86,6 +86,8 @@ type Options struct {
 	// BootstrapSelf makes an empty log a cluster of this node alone (D8: no quorum key
 	// is set). Else an empty log waits for BootstrapVoters, or to be added by a leader.
 	BootstrapSelf bool
+	// MayBootstrap is asked before that; its error refuses the start. nil: always.
+	MayBootstrap func() error
 	// Bootstrap gives the first records of a new cluster. The first leader proposes them
 	// within its first Barrier. They begin with a metadata.BootstrapRecord.
 	Bootstrap []metadata.Record

@@ -98,6 +98,11 @@ func (l *Log) bootstrapSelf(config *raft.Config, logs raft.LogStore, snapshots r
 	if err != nil || known {
 		return err
 	}
+	if may := l.opts.MayBootstrap; may != nil {
+		if err := may(); err != nil {
+			return err
+		}
+	}
 	l.logger.Info("new cluster of one", "node", serverID(l.self()))
 	return raft.BootstrapCluster(config, logs, l.store, snapshots, l.trans, configuration([]Voter{l.self()}))
 }

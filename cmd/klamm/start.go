@@ -175,8 +175,9 @@ func limitHeap(memory uint64) {
 // startError tells mistakes of configuration from failures.
 func startError(err error) error {
 	var foreign *logstore.ForeignDirError
+	var lost *broker.LostMetadataError
 	var refused configs.Problem
-	if errors.As(err, &foreign) || errors.As(err, &refused) {
+	if errors.As(err, &foreign) || errors.As(err, &lost) || errors.As(err, &refused) {
 		return usageError{err}
 	}
 	if errors.Is(err, vfs.ErrLocked) {
