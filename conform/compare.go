@@ -1,26 +1,30 @@
 package conform
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
 // Difference is one field, or one whole step, in which two transcripts of a scenario
 // differ.
 type Difference struct {
-	Scenario string
-	Label    string // of the step
-	Key      int16  // of the step's request, -1 for raw bytes
-	Version  int16
+	Scenario string `json:"scenario"`
+	Step     int    `json:"step"` // its number, from 0
+	Label    string `json:"label"`
+	Key      int16  `json:"key"` // of the step's request, -1 for raw bytes
+	Version  int16  `json:"version"`
 	// Field is where: "Topics.Partitions.ErrorCode", without indices; "outcome" if one
 	// side answered and the other did not; "missing" or "extra" for a step or a struct
 	// that only one side has.
-	Field string
-	// Item names the configuration key that the field belongs to, if any.
-	Item      string
-	At        string // the field's path with indices
-	Want, Got string
+	Field string `json:"field"`
+	// Item names the configuration key or feature that the field belongs to, if any.
+	Item string `json:"item,omitempty"`
+	At   string `json:"at"` // the field's path with indices
+	Want string `json:"want"`
+	Got  string `json:"got"`
 }
 
 func (d Difference) String() string {
@@ -32,73 +36,115 @@ var indices = regexp.MustCompile(`\[\d+\]`)
 
 func withoutIndices(path string) string { return indices.ReplaceAllString(path, "") }
 
-// Compare returns in what got differs from want.
+// Compare returns in what got differs from want. Steps belong together by their place;
+// where their labels part, the scenario did not do the same, and the comparison ends.
 func Compare(want, got Transcript) (diffs []Difference) {
 	for i := range max(len(want.Steps), len(got.Steps)) {
+		at := position{want.Scenario, i}
 		switch {
 		case i >= len(got.Steps):
-			diffs = append(diffs, stepDifference(want, want.Steps[i], "missing", "a step", "none"))
+			diffs = append(diffs, at.difference(want.Steps[i], "missing", "a step", "none"))
 		case i >= len(want.Steps):
-			diffs = append(diffs, stepDifference(want, got.Steps[i], "extra", "none", "a step"))
+			diffs = append(diffs, at.difference(got.Steps[i], "extra", "none", "a step"))
 		case want.Steps[i].Label != got.Steps[i].Label:
-			return append(diffs, stepDifference(want, want.Steps[i], "missing", want.Steps[i].Label, got.Steps[i].Label))
+			return append(diffs, at.difference(want.Steps[i], "missing", want.Steps[i].Label, got.Steps[i].Label))
 		default:
-			diffs = append(diffs, compareSteps(want, want.Steps[i], got.Steps[i])...)
+			diffs = append(diffs, at.compare(want.Steps[i], got.Steps[i])...)
 		}
 	}
 	return diffs
 }
 
-func stepDifference(t Transcript, s Step, field, want, got string) Difference {
-	return Difference{Scenario: t.Scenario, Label: s.Label, Key: s.Key, Version: s.Version, Field: field, At: field, Want: want, Got: got}
+// position is a step of a scenario.
+type position struct {
+	scenario string
+	step     int
 }
 
-func compareSteps(t Transcript, want, got Step) (diffs []Difference) {
+func (p position) difference(s Step, field, want, got string) Difference {
+	return Difference{
+		Scenario: p.scenario, Step: p.step, Label: s.Label, Key: s.Key, Version: s.Version,
+		Field: field, At: field, Want: want, Got: got,
+	}
+}
+
+func (p position) compare(want, got Step) (diffs []Difference) {
 	if want.Outcome != got.Outcome {
-		return []Difference{stepDifference(t, want, "outcome", want.Outcome, got.Outcome)}
+		return []Difference{p.difference(want, "outcome", want.Outcome, got.Outcome)}
 	}
 	w, g := keyed(want.Lines), keyed(got.Lines)
+	inWant, inGot := indexOf(w), indexOf(g)
 	for _, l := range w {
-		other, ok := find(g, l.id)
-		if !ok {
-			diffs = append(diffs, lineDifference(t, want, l, "missing", l.line.String(), "nothing"))
-			continue
+		if at, ok := inGot[l.id]; ok {
+			diffs = append(diffs, p.compareLines(want, l, g[at])...)
+		} else if !l.advertised {
+			diffs = append(diffs, p.lineDifference(want, l, "missing", l.line.String(), "nothing"))
 		}
-		diffs = append(diffs, compareLines(t, want, l, other)...)
 	}
 	for _, l := range g {
-		if _, ok := find(w, l.id); !ok {
-			diffs = append(diffs, lineDifference(t, want, l, "extra", "nothing", l.line.String()))
+		if _, ok := inWant[l.id]; !ok {
+			diffs = append(diffs, p.lineDifference(want, l, "extra", "nothing", l.line.String()))
 		}
 	}
 	return diffs
 }
 
 // identified is a line and what identifies it among the lines of its step: its path, in
-// which the index of a configuration key is replaced by its name. A key more or less
-// then does not make all that follow differ.
+// which the index of a configuration key is replaced by its name, and that of an API by
+// its key. A key more or less then does not make all that follow differ.
 type identified struct {
 	id, item string
-	line     Line
+	// advertised lines say what the broker can do. One that cannot is not wrong; the
+	// report lists what it does not advertise.
+	advertised bool
+	line       Line
 }
 
-var configPath = regexp.MustCompile(`(.*\bConfigs)\[\d+\]`)
+// named are the arrays whose structs have a name of their own, and the field that holds
+// it. Their length is not compared: each that is missing or extra is a difference.
+var named = map[string]string{
+	"Configs": "Name", "ApiKeys": "ApiKey", "SupportedFeatures": "Name", "FinalizedFeatures": "Name",
+}
+
+var (
+	configPath = regexp.MustCompile(`(.*\bConfigs)\[\d+\]`)
+	namedPath  = regexp.MustCompile(`(.*\b(Configs|ApiKeys|SupportedFeatures|FinalizedFeatures))\[\d+\]`)
+)
 
 func keyed(lines []Line) []identified {
 	out := make([]identified, len(lines))
 	item := ""
 	for i, l := range lines {
-		id := l.Path
-		if m := configPath.FindStringSubmatch(l.Path); m != nil {
-			if m[0] == l.Path {
-				item = fieldOf(l, "Name")
-			}
-			id = m[1] + "[" + item + "]" + l.Path[len(m[0]):]
-			out[i].item = item
+		out[i] = identified{id: l.Path, line: l}
+		m := namedPath.FindStringSubmatch(l.Path)
+		if m == nil {
+			continue
 		}
-		out[i].id, out[i].line = id, l
+		if m[0] == l.Path {
+			item = fieldOf(l, named[m[2]])
+		}
+		out[i].id = m[1] + "[" + item + "]" + l.Path[len(m[0]):]
+		out[i].item = item
+		out[i].advertised = m[2] != "Configs"
 	}
 	return out
+}
+
+// indexOf finds lines by their ids. A second line of the same id gets one of its own,
+// within lines as well.
+func indexOf(lines []identified) map[string]int {
+	index := make(map[string]int, len(lines))
+	for i := range lines {
+		id := lines[i].id
+		for n := 2; ; n++ {
+			if _, taken := index[lines[i].id]; !taken {
+				break
+			}
+			lines[i].id = id + "#" + strconv.Itoa(n)
+		}
+		index[lines[i].id] = i
+	}
+	return index
 }
 
 func fieldOf(l Line, name string) string {
@@ -110,40 +156,29 @@ func fieldOf(l Line, name string) string {
 	return ""
 }
 
-func find(lines []identified, id string) (identified, bool) {
-	for _, l := range lines {
-		if l.id == id {
-			return l, true
-		}
-	}
-	return identified{}, false
-}
-
-func lineDifference(t Transcript, s Step, l identified, field, want, got string) Difference {
-	d := stepDifference(t, s, strings.TrimPrefix(withoutIndices(l.line.Path)+"."+field, "."), want, got)
+func (p position) lineDifference(s Step, l identified, field, want, got string) Difference {
+	d := p.difference(s, strings.TrimPrefix(withoutIndices(l.line.Path)+"."+field, "."), want, got)
 	d.Item, d.At = l.item, strings.TrimPrefix(l.id+"."+field, ".")
 	return d
 }
 
-// compareLines compares the fields of two structs. The number of configuration keys is
-// not compared: each key that is missing or extra is a difference of its own.
-func compareLines(t Transcript, s Step, want, got identified) (diffs []Difference) {
+// compareLines compares the fields of two structs, by place: a field that only one side
+// has means that the lines are of different versions, or hold different tags.
+func (p position) compareLines(s Step, want, got identified) (diffs []Difference) {
 	for i := range max(len(want.line.Fields), len(got.line.Fields)) {
 		w, g := fieldAt(want.line, i), fieldAt(got.line, i)
-		if w == g || w.Name == "Configs" && g.Name == w.Name && strings.HasPrefix(w.Value, "#") && strings.HasPrefix(g.Value, "#") {
-			continue
+		switch {
+		case w == g || isNamedLength(w) && isNamedLength(g):
+		case w.Name != g.Name && w.Name != "":
+			return append(diffs, p.lineDifference(s, want, w.Name, want.line.String(), got.line.String()))
+		default:
+			diffs = append(diffs, p.lineDifference(s, want, cmp.Or(w.Name, g.Name), w.Value, g.Value))
 		}
-		name := w.Name
-		if name == "" {
-			name = g.Name
-		}
-		if w.Name != g.Name && w.Name != "" {
-			return append(diffs, lineDifference(t, s, want, name, want.line.String(), got.line.String()))
-		}
-		diffs = append(diffs, lineDifference(t, s, want, name, w.Value, g.Value))
 	}
 	return diffs
 }
+
+func isNamedLength(f Field) bool { return named[f.Name] != "" && strings.HasPrefix(f.Value, "#") }
 
 func fieldAt(l Line, i int) Field {
 	if i < len(l.Fields) {

@@ -1,6 +1,9 @@
 package conform
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,32 +15,40 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxAnswer is the largest answer that is read, in bytes.
-const maxAnswer = 256 << 20
+const (
+	// maxAnswer is the largest answer that is read, in bytes. Fetches of scenarios ask
+	// for far less; a broker that sends more has lost its framing.
+	maxAnswer = 128 << 20
+
+	dialWait  = 10 * time.Second
+	writeWait = 30 * time.Second
+)
 
 // Conn is one connection to a broker, as frames.
 type Conn struct {
 	c           net.Conn
+	in          *bufio.Reader
 	correlation int32
 }
 
 // errSilent is the end of a wait for an answer.
 var errSilent = errors.New("no answer")
 
-// errClosed is a connection that the broker ended.
+// errClosed is a connection that the broker ended, politely or by a reset.
 var errClosed = errors.New("closed")
 
-func dial(addr string) (*Conn, error) {
-	c, err := net.DialTimeout("tcp", addr, 10*time.Second)
+func dial(ctx context.Context, addr string) (*Conn, error) {
+	d := net.Dialer{Timeout: dialWait}
+	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}
-	return &Conn{c: c}, nil
+	return &Conn{c: c, in: bufio.NewReader(c)}, nil
 }
 
 // write sends bytes as they are.
 func (c *Conn) write(b []byte) error {
-	_ = c.c.SetWriteDeadline(time.Now().Add(30 * time.Second))
+	_ = c.c.SetWriteDeadline(time.Now().Add(writeWait))
 	if _, err := c.c.Write(b); err != nil {
 		return errClosed
 	}
@@ -50,23 +61,39 @@ func (c *Conn) send(req kmsg.Request, clientID *string) (int32, error) {
 	return c.correlation, c.write(Frame(Header(req.Key(), req.GetVersion(), c.correlation, clientID, req.IsFlexible()), req.AppendTo(nil)))
 }
 
-// receive reads one frame and returns what follows its size.
-func (c *Conn) receive(wait time.Duration) ([]byte, error) {
-	_ = c.c.SetReadDeadline(time.Now().Add(wait))
+// receive reads one frame and returns what follows its size. It ends early with ctx, as
+// if no answer had come.
+func (c *Conn) receive(ctx context.Context, wait time.Duration) ([]byte, error) {
+	defer c.deadline(ctx, wait)()
 	var size [4]byte
-	if _, err := io.ReadFull(c.c, size[:]); err != nil {
+	if _, err := io.ReadFull(c.in, size[:]); err != nil {
 		return nil, readError(err)
 	}
-	n := binary.BigEndian.Uint32(size[:])
+	n := int64(binary.BigEndian.Uint32(size[:]))
 	if n > maxAnswer {
 		return nil, fmt.Errorf("an answer of %d bytes", n)
 	}
-	b := make([]byte, n)
-	if _, err := io.ReadFull(c.c, b); err != nil {
+	var b bytes.Buffer // grows with what comes: the size may be nonsense
+	if _, err := io.CopyN(&b, c.in, n); err != nil {
 		return nil, fmt.Errorf("cut short: %w", readError(err))
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
+
+// waits reports whether there is something to read within d.
+func (c *Conn) waits(ctx context.Context, d time.Duration) bool {
+	defer c.deadline(ctx, d)()
+	_, err := c.in.Peek(1)
+	return err == nil
+}
+
+// deadline bounds the reads that follow, by time and by ctx, until release is called.
+func (c *Conn) deadline(ctx context.Context, wait time.Duration) (release func() bool) {
+	_ = c.c.SetReadDeadline(time.Now().Add(wait))
+	return context.AfterFunc(ctx, func() { _ = c.c.SetReadDeadline(time.Unix(1, 0)) })
+}
+
+func (c *Conn) close() { _ = c.c.Close() }
 
 func readError(err error) error {
 	var timeout net.Error
@@ -96,36 +123,4 @@ func Frame(parts ...[]byte) []byte {
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	return b
-}
-
-// decode reads the answer to req from the bytes of a frame. A complaint is not nil if
-// the bytes are not exactly one answer of that version.
-func decode(req kmsg.Request, correlation int32, b []byte) (resp kmsg.Response, complaint error) {
-	if len(b) < 4 {
-		return nil, fmt.Errorf("a frame of %d bytes", len(b))
-	}
-	if got := int32(binary.BigEndian.Uint32(b)); got != correlation {
-		return nil, fmt.Errorf("answer to request %d, want %d", got, correlation)
-	}
-	b = b[4:]
-	apiVersions := req.Key() == int16(kmsg.ApiVersions)
-	if req.IsFlexible() && !apiVersions {
-		if len(b) == 0 || b[0] != 0 {
-			return nil, errors.New("tagged fields in the header")
-		}
-		b = b[1:]
-	}
-	resp = req.ResponseKind()
-	err := resp.ReadFrom(b)
-	if err != nil && apiVersions { // an unknown version is answered in version 0 (KIP-511)
-		resp.SetVersion(0)
-		err = resp.ReadFrom(b)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("undecodable: %w", err)
-	}
-	if n := len(resp.AppendTo(nil)); n != len(b) {
-		return resp, fmt.Errorf("%d bytes for an answer of %d", len(b), n)
-	}
-	return resp, nil
 }

@@ -70,7 +70,7 @@ func (r *renderer) batch(path string, raw []byte) {
 }
 
 func (r *renderer) producer(id int64) string {
-	if id <= 0 {
+	if id < 0 {
 		return strconv.FormatInt(id, 10)
 	}
 	return r.numbered("producer", strconv.FormatInt(id, 10))
@@ -114,7 +114,7 @@ func (r *renderer) record(path string, raw []byte) {
 		{"Value", r.bytes(rec.Value)},
 	}
 	for _, h := range rec.Headers {
-		fields = append(fields, Field{"Header", r.text(h.Key) + ":" + r.bytes(h.Value)})
+		fields = append(fields, Field{"Header", r.text(h.Key)}, Field{"HeaderValue", r.bytes(h.Value)})
 	}
 	r.lines = append(r.lines, Line{path, fields})
 }

@@ -63,8 +63,12 @@ var nodeFields = map[string]bool{
 	"EligibleLeaderReplicas": true, "LastKnownELR": true,
 }
 
-// numberedFields hold a number that the broker invents, where zero and less mean none.
-var numberedFields = map[string]string{"SessionID": "session", "ProducerID": "producer"}
+// numberedFields hold a number that the broker invents, and the least one that it gives:
+// what is below means none.
+var numberedFields = map[string]struct {
+	symbol string
+	from   int64
+}{"SessionID": {"session", 1}, "ProducerID": {"producer", 0}}
 
 // renderer turns one answer into lines.
 type renderer struct {
@@ -213,8 +217,8 @@ func (r *renderer) number(name string, f reflect.Value) string {
 	if s, ok := f.Interface().(fmt.Stringer); ok {
 		return strings.ReplaceAll(s.String(), " ", "_")
 	}
-	if kind := numberedFields[name]; kind != "" && v > 0 {
-		return r.numbered(kind, strconv.FormatInt(v, 10))
+	if kind, ok := numberedFields[name]; ok && v >= kind.from {
+		return r.numbered(kind.symbol, strconv.FormatInt(v, 10))
 	}
 	if nodeFields[name] && f.Kind() == reflect.Int32 {
 		return r.node(int32(v))
@@ -239,7 +243,7 @@ func (r *renderer) list(name string, f reflect.Value) string {
 	for i := range items {
 		items[i] = r.plain(name, f.Index(i))
 	}
-	return "[" + strings.Join(items, ",") + "]"
+	return token("[" + strings.Join(items, ",") + "]")
 }
 
 func (s *symbols) bytes(b []byte) string {

@@ -3,37 +3,51 @@ package conform
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 )
+
+// maxDifferences bounds the differences that a report keeps in words; all are counted.
+const maxDifferences = 10_000
+
+// Counts are steps: all, those that are equal, those that differ as explained, and those
+// that differ otherwise.
+type Counts struct {
+	Steps     int `json:"steps"`
+	Same      int `json:"same"`
+	Explained int `json:"explained"`
+	Different int `json:"different"`
+}
+
+func (c *Counts) add(steps, explained, different int) {
+	c.Steps += steps
+	c.Explained += explained
+	c.Different += different
+	c.Same = c.Steps - c.Explained - c.Different
+}
 
 // Report is what a run found, in numbers for each API and in words for each difference.
 type Report struct {
 	Broker    string `json:"broker"`
 	Reference string `json:"reference"`
-
+	Counts
 	APIs []APIReport `json:"apis"`
-	// Steps counts all, those that are equal, those that differ as explained, and others.
-	Steps, Same, Explained, Different int
-	// Differences that nothing explains.
+	// Differences that nothing explains, at most 10,000.
 	Differences []Difference `json:"differences"`
 	// Failures are scenarios that could not run to their end.
 	Failures []string `json:"failures"`
 	// Skipped are scenarios that did not run, with the reason.
 	Skipped []string `json:"skipped"`
-	// Unused are lines of explanations that explained nothing, of scenarios that ran.
+	// Unused are lines of explanations that explained nothing.
 	Unused []string `json:"unusedExplanations"`
 }
 
-// APIReport counts the steps that belong to an API's scenarios.
+// APIReport counts the steps of the scenarios that are about an API.
 type APIReport struct {
-	Key         int16
-	Name        string
-	Advertised  bool
-	Steps, Same int
-	Explained   int
-	Different   int
+	Key        int16  `json:"key"`
+	Name       string `json:"name"`
+	Advertised bool   `json:"advertised"`
+	Counts
 }
 
 // Judge holds outcomes beside the transcripts of a reference, by scenario's name.
@@ -49,14 +63,15 @@ func Judge(t *Target, outcomes []Outcome, reference map[string]Transcript, why E
 		switch {
 		case o.Skipped != "":
 			report.Skipped = append(report.Skipped, o.Scenario.Name+": "+o.Skipped)
-			continue
-		case o.Err != nil:
-			report.Failures = append(report.Failures, o.Err.Error())
 		case !recorded:
 			report.Failures = append(report.Failures, o.Scenario.Name+": the reference has no transcript of it")
-			continue
+		default:
+			if o.Err != nil { // what was done until then is compared all the same
+				report.Failures = append(report.Failures, o.Err.Error())
+				want.Steps = want.Steps[:min(len(want.Steps), len(o.Transcript.Steps))]
+			}
+			report.add(counts[o.Scenario.Key], want, o.Transcript, why)
 		}
-		report.add(counts[o.Scenario.Key], want, o.Transcript, why)
 	}
 	for _, api := range APIs() {
 		report.APIs = append(report.APIs, *counts[api.Key])
@@ -66,31 +81,28 @@ func Judge(t *Target, outcomes []Outcome, reference map[string]Transcript, why E
 }
 
 func (r *Report) add(api *APIReport, want, got Transcript, why Explanations) {
-	bad, explained := map[string]bool{}, map[string]bool{}
+	bad, explained := map[int]bool{}, map[int]bool{}
 	for _, d := range Compare(want, got) {
 		if why.Explain(d) != nil {
-			explained[d.Label] = true
+			explained[d.Step] = true
 			continue
 		}
-		bad[d.Label] = true
-		r.Differences = append(r.Differences, d)
+		bad[d.Step] = true
+		if len(r.Differences) < maxDifferences {
+			r.Differences = append(r.Differences, d)
+		}
 	}
-	for label := range bad {
-		delete(explained, label)
+	for step := range bad {
+		delete(explained, step)
 	}
-	api.Steps += len(want.Steps)
-	api.Different += len(bad)
-	api.Explained += len(explained)
-	api.Same = api.Steps - api.Different - api.Explained
-	r.Steps += len(want.Steps)
-	r.Different += len(bad)
-	r.Explained += len(explained)
-	r.Same = r.Steps - r.Different - r.Explained
+	steps := max(len(want.Steps), len(got.Steps))
+	api.add(steps, len(explained), len(bad))
+	r.Counts.add(steps, len(explained), len(bad))
 }
 
 // Passed reports whether nothing unexplained differs.
 func (r *Report) Passed() bool {
-	return r.Different == 0 && len(r.Failures) == 0 && len(r.Unused) == 0 && len(r.Differences) == 0
+	return r.Different == 0 && len(r.Failures) == 0 && len(r.Unused) == 0
 }
 
 // WriteText writes the report as a table, followed by at most limit differences.
@@ -130,8 +142,8 @@ func (r *Report) writeFindings(w io.Writer, limit int) error {
 	for _, line := range r.Unused {
 		fmt.Fprintf(w, "explains nothing: %s\n", line)
 	}
-	for _, s := range slices.Compact(slices.Clone(r.Skipped)) {
-		if !strings.HasSuffix(s, "not advertised") {
+	for _, s := range r.Skipped {
+		if !strings.HasSuffix(s, NotAdvertised) {
 			fmt.Fprintf(w, "skipped: %s\n", s)
 		}
 	}

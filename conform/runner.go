@@ -3,13 +3,11 @@ package conform
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Options say how scenarios are run.
@@ -33,125 +31,101 @@ type Outcome struct {
 }
 
 // Run runs scenarios against t and returns their outcomes in the order of the scenarios.
-// It ends early with ctx; scenarios that did not run are skipped then.
-func Run(ctx context.Context, t *Target, scenarios []Scenario, o Options) []Outcome {
-	outcomes := make([]Outcome, len(scenarios))
-	var progress progress
-	progress.of, progress.call = len(scenarios), o.Progress
-	run := func(i int) {
-		s := &scenarios[i]
-		outcomes[i] = runOne(ctx, t, s, o)
-		progress.ended(s, outcomes[i].Err)
+// It ends early with ctx; scenarios that did not run are skipped then. Whatever they made
+// is deleted in any case: the error tells what could not be.
+func Run(ctx context.Context, t *Target, scenarios []Scenario, o Options) ([]Outcome, error) {
+	run := session{ctx: ctx, target: t, scenarios: scenarios, options: o, outcomes: make([]Outcome, len(scenarios))}
+	unique := make([]byte, 3)
+	_, _ = rand.Read(unique)
+	run.prefix = "conform-" + hex.EncodeToString(unique)
+	run.together()
+	for i := range scenarios {
+		if scenarios[i].Alone {
+			run.one(i)
+		}
 	}
+	return run.outcomes, run.sweep()
+}
+
+// session is one call of Run.
+type session struct {
+	ctx       context.Context
+	target    *Target
+	scenarios []Scenario
+	options   Options
+	prefix    string // of the names of everything that the session makes
+	outcomes  []Outcome
+
+	progress sync.Mutex
+	done     int
+}
+
+// together runs the scenarios that do not mind others.
+func (run *session) together() {
 	var wg sync.WaitGroup
+	defer wg.Wait()
 	next := make(chan int)
-	for range cmp.Or(o.Parallel, 4) {
+	defer close(next)
+	for range cmp.Or(run.options.Parallel, 4) {
 		wg.Go(func() {
 			for i := range next {
-				run(i)
+				run.one(i)
 			}
 		})
 	}
-	for i := range scenarios {
-		if !scenarios[i].Alone {
+	for i := range run.scenarios {
+		if !run.scenarios[i].Alone {
 			next <- i
 		}
 	}
-	close(next)
-	wg.Wait()
-	for i := range scenarios {
-		if scenarios[i].Alone {
-			run(i)
-		}
-	}
-	return outcomes
 }
 
-type progress struct {
-	sync.Mutex
-	done, of int
-	call     func(done, of int, s *Scenario, err error)
-}
-
-func (p *progress) ended(s *Scenario, err error) {
-	p.Lock()
-	defer p.Unlock()
-	p.done++
-	if p.call != nil {
-		p.call(p.done, p.of, s, err)
-	}
-}
-
-func runOne(ctx context.Context, t *Target, s *Scenario, o Options) (out Outcome) {
+func (run *session) one(i int) {
+	s := &run.scenarios[i]
+	out := &run.outcomes[i]
 	out.Scenario = s
 	switch {
-	case ctx.Err() != nil:
+	case run.ctx.Err() != nil:
 		out.Skipped = "interrupted"
-	case !s.runnable(t):
-		out.Skipped = "not advertised"
-	case s.Invasive && !o.Invasive:
+	case !s.runnable(run.target):
+		out.Skipped = NotAdvertised
+	case s.Invasive && !run.options.Invasive:
 		out.Skipped = "invasive"
 	default:
-		out.Transcript, out.Err = runScenario(t, s)
+		out.Transcript, out.Err = play(newRun(run.ctx, s, run.target, fmt.Sprintf("%s%04x-", run.prefix, i)), s)
 	}
-	return out
+	run.progress.Lock()
+	defer run.progress.Unlock()
+	run.done++
+	if run.options.Progress != nil {
+		run.options.Progress(run.done, len(run.scenarios), s, out.Err)
+	}
 }
 
-func runScenario(t *Target, s *Scenario) (transcript Transcript, err error) {
-	r := newRun(s, t)
+// NotAdvertised is why a scenario is skipped whose API the broker does not have.
+const NotAdvertised = "not advertised"
+
+// play runs a scenario to its end, whatever that is.
+func play(r *R, s *Scenario) (transcript Transcript, err error) {
 	defer func() { err = errors.Join(err, r.close()) }()
 	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case failure:
-			err = fmt.Errorf("%s: after %d steps: %w", s.Name, len(r.t.Steps), e.error)
-		default: // an answer that the scenario did not reckon with
-			err = fmt.Errorf("%s: after %d steps: %v", s.Name, len(r.t.Steps), e)
-		}
 		transcript = r.t
+		if e := recover(); e != nil {
+			err = fmt.Errorf("%s: after %d steps: %w", s.Name, len(r.t.Steps), asError(e))
+		}
 	}()
 	s.Run(r)
 	return r.t, nil
 }
 
-// close deletes what the run made and ends its connections.
-func (r *R) close() (err error) {
-	defer func() {
-		if e, ok := recover().(failure); ok {
-			err = fmt.Errorf("%s: cleaning up: %w", r.t.Scenario, e.error)
-		}
-		for name := range r.conns {
-			r.Disconnect(name)
-		}
-	}()
-	r.Disconnect("quiet")
-	if len(r.created) > 0 {
-		slices.Sort(r.created)
-		r.deleteTopics(slices.Compact(r.created))
+// asError is a panic as error: a run that could not go on, or an answer that the scenario
+// did not reckon with.
+func asError(e any) error {
+	switch e := e.(type) {
+	case failure:
+		return e.error
+	case error:
+		return e
 	}
-	r.deleteGroups()
-	return nil
-}
-
-// OwnsGroup notes that a group of the run's may exist, to be deleted at the end.
-func (r *R) OwnsGroup(name string) { r.groups = append(r.groups, r.Name(name)) }
-
-func (r *R) deleteGroups() {
-	if len(r.groups) == 0 || !r.target.Advertises(int16(kmsg.DeleteGroups)) {
-		return
-	}
-	slices.Sort(r.groups)
-	r.groups = slices.Compact(r.groups)
-	for range 20 { // until members that went silent have left
-		req := kmsg.NewPtrDeleteGroupsRequest()
-		req.Version, req.Groups = 1, r.groups
-		busy := false
-		for _, g := range r.Quiet(req).(*kmsg.DeleteGroupsResponse).Groups {
-			busy = busy || g.ErrorCode == 68 // NON_EMPTY_GROUP
-		}
-		if !busy {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	return fmt.Errorf("%v", e)
 }

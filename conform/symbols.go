@@ -108,9 +108,21 @@ func (s *symbols) text(v string) string {
 	if name, ok := s.addrs[v]; ok {
 		return name
 	}
+	for addr, name := range s.addrs { // a host alone may be any word
+		if name == hostPort {
+			v = strings.ReplaceAll(v, addr, name)
+		}
+	}
 	if len(v) > 120 {
 		v = fmt.Sprintf("%s…%s (%d bytes, %s)", strings.ToValidUTF8(v[:20], "?"), strings.ToValidUTF8(v[len(v)-8:], "?"), len(v), checksum(v))
 	}
+	return token(v)
+}
+
+const hostPort = "host:port"
+
+// token is a value as transcripts hold it: one word, or quoted.
+func token(v string) string {
 	if plainToken.MatchString(v) && v[0] != '"' {
 		return v
 	}

@@ -1,11 +1,11 @@
 package conform
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -21,25 +21,28 @@ type Target struct {
 
 // Connect asks the broker at addr (host:port) what it is: its nodes and which APIs it
 // advertises.
-func Connect(addr string) (*Target, error) {
-	c, err := dial(addr)
+func Connect(ctx context.Context, addr string) (*Target, error) {
+	c, err := dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = c.c.Close() }()
-	t := &Target{addr: addr, addrs: map[string]string{}, advertised: map[int16][2]int16{}}
+	defer c.close()
+	t := &Target{addr: addr, addrs: map[string]string{addr: hostPort}, advertised: map[int16][2]int16{}}
 	versions := kmsg.NewPtrApiVersionsRequest()
-	resp, err := ask(c, versions)
+	resp, err := ask(ctx, c, versions)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for its API versions: %w", addr, err)
 	}
 	for _, api := range resp.(*kmsg.ApiVersionsResponse).ApiKeys {
 		t.advertised[api.ApiKey] = [2]int16{api.MinVersion, api.MaxVersion}
 	}
-	if resp, err = ask(c, metadataOf(nil)); err != nil {
+	if resp, err = ask(ctx, c, metadataOf(nil)); err != nil {
 		return nil, fmt.Errorf("ask %s for its metadata: %w", addr, err)
 	}
 	t.learn(resp.(*kmsg.MetadataResponse))
+	if len(t.nodes) == 0 {
+		return nil, fmt.Errorf("%s knows of no broker", addr)
+	}
 	return t, nil
 }
 
@@ -65,7 +68,7 @@ func (t *Target) learn(m *kmsg.MetadataResponse) {
 	slices.Sort(t.nodes)
 	for _, b := range m.Brokers {
 		t.addrs[b.Host] = "host"
-		t.addrs[net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))] = "host:port"
+		t.addrs[net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))] = hostPort
 	}
 }
 
@@ -75,13 +78,13 @@ func (t *Target) Advertises(key int16) bool {
 	return ok
 }
 
-func ask(c *Conn, req kmsg.Request) (kmsg.Response, error) {
+func ask(ctx context.Context, c *Conn, req kmsg.Request) (kmsg.Response, error) {
 	id := "conform"
 	correlation, err := c.send(req, &id)
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.receive(10 * time.Second)
+	b, err := c.receive(ctx, answerWait)
 	if err != nil {
 		return nil, err
 	}

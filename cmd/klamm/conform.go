@@ -55,7 +55,7 @@ func runConform(ctx context.Context, std streams, f conformFlags) error {
 	if err != nil {
 		return err
 	}
-	target, err := conform.Connect(f.bootstrap)
+	target, err := conform.Connect(ctx, f.bootstrap)
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func choose(pattern string) (chosen []conform.Scenario, err error) {
 }
 
 func record(ctx context.Context, std streams, target *conform.Target, chosen []conform.Scenario, f conformFlags) error {
-	outcomes := conform.Run(ctx, target, chosen, f.options(std))
-	var failed []error
+	outcomes, err := conform.Run(ctx, target, chosen, f.options(std))
+	failed := []error{err, ctx.Err()}
 	for _, o := range outcomes {
 		failed = append(failed, o.Err)
 	}
@@ -127,17 +127,19 @@ func runBoth(ctx context.Context, std streams, target *conform.Target, chosen []
 		if err != nil {
 			return nil, nil, err
 		}
-		return conform.Run(ctx, target, chosen, f.options(std)), reference, nil
+		outcomes, err := conform.Run(ctx, target, chosen, f.options(std))
+		return outcomes, reference, err
 	}
-	other, err := conform.Connect(f.reference)
+	other, err := conform.Connect(ctx, f.reference)
 	if err != nil {
 		return nil, nil, err
 	}
 	var outcomes, others []conform.Outcome
+	var failed, otherFailed error
 	var wg sync.WaitGroup
-	wg.Go(func() { outcomes = conform.Run(ctx, target, chosen, f.options(std)) })
+	wg.Go(func() { outcomes, failed = conform.Run(ctx, target, chosen, f.options(std)) })
 	wg.Go(func() {
-		others = conform.Run(ctx, other, chosen, conform.Options{Parallel: f.parallel, Invasive: f.invasive})
+		others, otherFailed = conform.Run(ctx, other, chosen, conform.Options{Parallel: f.parallel, Invasive: f.invasive})
 	})
 	wg.Wait()
 	reference := map[string]conform.Transcript{}
@@ -149,7 +151,7 @@ func runBoth(ctx context.Context, std streams, target *conform.Target, chosen []
 			reference[o.Scenario.Name] = o.Transcript
 		}
 	}
-	return outcomes, reference, nil
+	return outcomes, reference, errors.Join(failed, otherFailed)
 }
 
 func judge(target *conform.Target, outcomes []conform.Outcome, reference map[string]conform.Transcript, f conformFlags) (report conform.Report, err error) {

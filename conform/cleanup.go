@@ -1,0 +1,101 @@
+package conform
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// cleanWait bounds the deletion of what a run made. It does not end with the run: names
+// are given back after an interrupt, too.
+const cleanWait = 30 * time.Second
+
+// OwnsGroup notes that a group of the run's may exist, to be deleted at the end.
+func (r *R) OwnsGroup(name string) { r.groups = append(r.groups, r.Name(name)) }
+
+// close deletes what the run made and ends its connections.
+func (r *R) close() (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cleanWait)
+	defer cancel()
+	r.ctx = ctx
+	for name := range r.conns { // members leave, sessions end, and nothing half-read remains
+		r.Disconnect(name)
+	}
+	defer func() {
+		if e := recover(); e != nil {
+			err = fmt.Errorf("%s: cleaning up: %w", r.t.Scenario, asError(e))
+		}
+		r.Disconnect("quiet")
+	}()
+	if len(r.created) > 0 {
+		slices.Sort(r.created)
+		r.deleteTopics(slices.Compact(r.created))
+	}
+	r.deleteGroups()
+	return nil
+}
+
+func (r *R) deleteGroups() {
+	if len(r.groups) == 0 || !r.target.Advertises(int16(kmsg.DeleteGroups)) {
+		return
+	}
+	slices.Sort(r.groups)
+	r.groups = slices.Compact(r.groups)
+	for range 20 { // until members that went silent have left
+		req := kmsg.NewPtrDeleteGroupsRequest()
+		req.Version, req.Groups = 1, r.groups
+		busy := false
+		for _, g := range r.Quiet(req).(*kmsg.DeleteGroupsResponse).Groups {
+			busy = busy || g.ErrorCode == 68 // NON_EMPTY_GROUP
+		}
+		if !busy {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// sweep deletes the topics and groups of the session that no scenario has noted as its
+// own. Most often there is none, and it only looks.
+func (run *session) sweep() (err error) {
+	s := &Scenario{Name: "cleaning up"}
+	s.Run = func(r *R) {
+		r.created = ours(run.prefix, r.allTopics())
+		if run.target.Advertises(int16(kmsg.ListGroups)) {
+			r.groups = ours(run.prefix, r.allGroups())
+		}
+	}
+	_, err = play(newRun(context.WithoutCancel(run.ctx), s, run.target, run.prefix), s)
+	return err
+}
+
+func ours(prefix string, names []string) (found []string) {
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+func (r *R) allTopics() (names []string) {
+	req := metadataOf(nil)
+	req.Topics = nil
+	for _, topic := range r.Quiet(req).(*kmsg.MetadataResponse).Topics {
+		if topic.Topic != nil {
+			names = append(names, *topic.Topic)
+		}
+	}
+	return names
+}
+
+func (r *R) allGroups() (names []string) {
+	for _, g := range r.Quiet(kmsg.NewPtrListGroupsRequest()).(*kmsg.ListGroupsResponse).Groups {
+		names = append(names, g.Group)
+	}
+	return names
+}
