@@ -122,6 +122,10 @@ func (m *Map[K, V]) Len() int { return m.size }
 // CommittedLen counts the keys of the committed version.
 func (m *Map[K, V]) CommittedLen() int { return len(m.committed) }
 
+// Pending counts the changes that are not committed. A map without keys in either version
+// may have some: those that made and removed a key.
+func (m *Map[K, V]) Pending() int { return m.history.len() }
+
 // All yields the newest version in no order. The map must not change meanwhile.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
