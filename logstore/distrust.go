@@ -23,10 +23,12 @@ import (
 // syncs have something to write.
 const failedFile = ".klamm_disk_failed"
 
-// leaveMarker is best effort: the disk has just failed.
+// leaveMarker is best effort: the disk has just failed. Where no descriptor is left for a
+// file, a directory of that name says the same.
 func (d *Dir) leaveMarker(cause error) {
 	f, err := d.o.FS.OpenFile(d.file(failedFile), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {
+		_ = d.o.FS.MkdirAll(d.file(failedFile), 0o755)
 		return
 	}
 	_, _ = f.WriteAt([]byte(cause.Error()+"\n"), 0)
@@ -35,12 +37,18 @@ func (d *Dir) leaveMarker(cause error) {
 
 // beginDistrust looks for the marker of an earlier process.
 func (d *Dir) beginDistrust() error {
-	cause, err := vfs.ReadFile(d.o.FS, d.file(failedFile))
+	marker, err := d.o.FS.Stat(d.file(failedFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	cause := []byte("not known: there was no descriptor to write it down")
+	if !marker.IsDir() {
+		if cause, err = vfs.ReadFile(d.o.FS, d.file(failedFile)); err != nil {
+			return err
+		}
 	}
 	d.distrust = true
 	d.o.Logger.Warn("the disk has failed in an earlier run: what may not have reached it is written again",
