@@ -43,7 +43,11 @@ func (a Awaited) Pending() bool { return a.what != nothing }
 // append is never flushed here: what the batch still has to reach is in Awaited
 // (Partition.appendRecordsToLeader).
 func (p *Partition) AppendAsLeader(now time.Time, a LeaderAppend) (AppendResult, Awaited, Effects) {
-	result, awaited, e := p.append(now, a)
+	return p.appendAndAdvance(now, NoEpoch, a)
+}
+
+func (p *Partition) appendAndAdvance(now time.Time, epoch int32, a LeaderAppend) (AppendResult, Awaited, Effects) {
+	result, awaited, e := p.append(now, epoch, a)
 	if result.Err != nil {
 		return result, awaited, e
 	}
@@ -56,10 +60,10 @@ func (p *Partition) AppendAsLeader(now time.Time, a LeaderAppend) (AppendResult,
 // append holds the partition's lock for reading, as Kafka does: batches are validated
 // beside each other and beside reads, and the log orders the writes. What it excludes is
 // a change of role between the check and the write.
-func (p *Partition) append(now time.Time, a LeaderAppend) (AppendResult, Awaited, Effects) {
+func (p *Partition) append(now time.Time, epoch int32, a LeaderAppend) (AppendResult, Awaited, Effects) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if err := p.checkAppend(a.Acks); err != nil {
+	if err := p.checkAppend(epoch, a.Acks); err != nil {
 		return p.appendFailed(err), Awaited{}, Effects{}
 	}
 	info, err := p.opts.Log.AppendAsLeader(logstore.AppendParams{
@@ -79,8 +83,8 @@ func (p *Partition) append(now time.Time, a LeaderAppend) (AppendResult, Awaited
 	return result, p.awaited(a.Acks, info.LastOffset+1), Effects{FlushWanted: info.FlushWanted, WakeFetcher: len(p.followers) > 0}
 }
 
-func (p *Partition) checkAppend(acks int16) error {
-	if err := p.requireLeader(); err != nil {
+func (p *Partition) checkAppend(epoch int32, acks int16) error {
+	if err := p.requireEpoch(epoch); err != nil {
 		return err
 	}
 	if minISR := p.effectiveMinISR(); acks == AcksAll && len(p.isr.committed) < minISR {

@@ -96,6 +96,8 @@ type hosted struct {
 	log     *logstore.Log
 	failed  error
 	remains *directory
+
+	watchers watchers
 }
 
 // NewManager makes a manager without partitions; OnMetadataUpdate brings them.
@@ -189,6 +191,7 @@ func (m *Manager) carryOut(h *hosted, e Effects) {
 	if e.Wake {
 		m.produces.CheckAndComplete(key)
 		m.fetches.CheckAndComplete(key)
+		h.watchers.notify()
 	}
 	if e.WakeFetcher {
 		key.logEnd = true
