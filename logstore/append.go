@@ -220,8 +220,9 @@ func (l *Log) appended(now time.Time, c *Config, rolled bool) (flushWanted bool)
 	l.dir.noteMoved(l)
 	l.mu.RLock()
 	unflushed := l.marks.end - l.marks.flushed
+	rollWaits := l.nameless && l.marks.endPos >= int64(c.SegmentBytes)
 	l.mu.RUnlock()
-	if c.Durability != DurabilityFsync && !rolled && unflushed < c.FlushMessages {
+	if c.Durability != DurabilityFsync && !rolled && !rollWaits && unflushed < c.FlushMessages {
 		return false
 	}
 	l.dir.wantFlush(l)

@@ -190,8 +190,8 @@ func TestProducersOutliveTheirRecords(t *testing.T) {
 	}
 	for sequence := range int32(4) {
 		send(sequence)
+		d.Flush()
 	}
-	d.Flush()
 	if deleted, err := l.Retain(now, 3); err != nil || len(deleted) != 1 || l.LogStart() != 3 {
 		t.Fatalf("deleted %+v, %v; log start %d", deleted, err, l.LogStart())
 	}

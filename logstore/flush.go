@@ -176,6 +176,7 @@ func (r *FlushRound) Finish(err error) []FlushedLog {
 	d := r.d
 	switch {
 	case err == nil:
+		r.noteNames()
 	case isOutOfFiles(err):
 		r.putBack()
 	default:
@@ -205,6 +206,15 @@ func (r *FlushRound) Finish(err error) []FlushedLog {
 	d.spareRound = r
 	d.mu.Unlock()
 	return flushed
+}
+
+// noteNames: the directories are synced.
+func (r *FlushRound) noteNames() {
+	for _, l := range r.dirs {
+		l.mu.Lock()
+		l.nameless = false
+		l.mu.Unlock()
+	}
 }
 
 // putBack makes everything wait for a later round, which the keeper will ask for.

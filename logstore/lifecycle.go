@@ -35,7 +35,7 @@ func (d *Dir) CreateLog(now time.Time, id ID, c Config) (*Log, error) {
 		return nil, l.ioError("create log", err)
 	}
 	l.epochs = epoch.New(d.o.FS, l.path)
-	l.loaded, l.tailKnown, l.dirUnsynced, l.metaUnsynced = true, true, true, true
+	l.loaded, l.tailKnown, l.dirUnsynced, l.metaUnsynced, l.nameless = true, true, true, true, true
 	l.noteTransactions()
 	d.noteRootUnsynced()
 	if !d.register(l) {

@@ -73,6 +73,9 @@ type Log struct {
 	// synced; metaUnsynced that partition.metadata was written and not synced.
 	dirUnsynced  bool
 	metaUnsynced bool
+	// nameless says that no sync has covered the name of the first segment yet. Until then
+	// no second one is begun (see maybeRoll).
+	nameless bool
 
 	// onRegionError is regionFailed, made once.
 	onRegionError func(error)

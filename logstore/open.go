@@ -472,6 +472,7 @@ func (d *Dir) syncRecoveredDirs(opened []*opening) error {
 			paths = append(paths, o.l.path)
 		default:
 			o.l.dirUnsynced, d.rootUnsynced = true, true
+			o.l.nameless = len(o.segs) == 1
 		}
 	}
 	if len(paths) == 0 {

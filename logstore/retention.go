@@ -33,8 +33,9 @@ const (
 // empty one is begun first (Kafka's UnifiedLog.deleteOldSegments).
 //
 // The log start is durable before the first file goes: else a power cut could bring
-// some of the files back, with a hole between them. So is a snapshot of the producers whose
-// records go: a retry of theirs would else be out of order for ever.
+// some of the files back, with a hole between them. So is what the log begins with then (see
+// syncNewStart), with a snapshot of the producers whose records go: a retry of theirs would
+// else be out of order for ever.
 func (l *Log) Retain(now time.Time, hw offset.HighWatermark) ([]DeletedSegment, error) {
 	victims, err := l.retire(now, int64(hw))
 	if err != nil || len(victims) == 0 {
@@ -152,7 +153,7 @@ func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error)
 		return nil, err
 	}
 	oneByOne := err != nil
-	if err := l.syncStartSnapshot(); err != nil && !errors.Is(err, ErrClosed) {
+	if err := l.syncNewStart(); err != nil && !errors.Is(err, ErrClosed) {
 		return nil, l.ioError("retain", err)
 	}
 	deleted := make([]DeletedSegment, 0, len(victims))
@@ -174,28 +175,33 @@ func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error)
 	return deleted, nil
 }
 
-// syncStartSnapshot makes the producer snapshot durable that a roll has left at what is the
-// log start now, unless a recovery point has passed it, which came with one of its own.
-func (l *Log) syncStartSnapshot() error {
+// syncNewStart makes durable what the log begins with from now on: the name of the segment
+// that is the first one now, without which a power cut could let the log begin with a later
+// one; and the producer snapshot that a roll has left there, unless a recovery point has
+// passed it, which came with one of its own.
+func (l *Log) syncNewStart() error {
 	start := int64(l.LogStart())
 	l.writer.Lock()
 	known := slices.Contains(l.producers.Snapshots(), start)
 	l.writer.Unlock()
-	if !known || int64(l.RecoveryPoint()) >= start {
-		return nil
+	if known && int64(l.RecoveryPoint()) < start {
+		if err := l.syncSnapshot(start); err != nil {
+			return err
+		}
 	}
+	return l.unlessGone(l.dir.o.FS.SyncDir(l.path))
+}
+
+func (l *Log) syncSnapshot(at int64) error {
 	var f vfs.File
 	err := l.withNames(func() (err error) {
-		f, err = l.dir.o.FS.OpenFile(l.file(producerstate.SnapshotName(start)), os.O_RDWR, 0)
+		f, err = l.dir.o.FS.OpenFile(l.file(producerstate.SnapshotName(at)), os.O_RDWR, 0)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return l.unlessGone(l.dir.o.FS.SyncDir(l.path))
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // deleteSegment removes a segment's files and the producer snapshot at its base offset.

@@ -28,7 +28,8 @@ func (l *Log) maybeRoll(now time.Time, c *Config, r run) (bool, error) {
 	if err != nil {
 		return false, l.readError("append to", err)
 	}
-	if !roll || seg.Size() == 0 && r.last-seg.BaseOffset() <= math.MaxInt32 {
+	fits := r.last-seg.BaseOffset() <= math.MaxInt32 && seg.Size()+int64(len(r.bytes)) <= math.MaxInt32
+	if !roll || fits && (seg.Size() == 0 || l.isNameless()) {
 		return false, nil
 	}
 	base := l.end()
@@ -36,6 +37,16 @@ func (l *Log) maybeRoll(now time.Time, c *Config, r run) (bool, error) {
 		base = r.first
 	}
 	return true, l.roll(now, base)
+}
+
+// isNameless: a power cut could still take the first segment's name and leave that of a
+// second one. The log would then begin with the second, as if retention had been there, and
+// what its producers have sent before would be out of order for ever. A first segment that
+// is full before its first round, which takes milliseconds, waits for it and grows.
+func (l *Log) isNameless() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.nameless
 }
 
 // jitterMs is the segment's share of segment.jitter.ms, so that segments that began

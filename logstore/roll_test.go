@@ -30,6 +30,7 @@ func TestFailedRollLeavesNoSegment(t *testing.T) {
 			l := mustCreate(t, d, testID("t", 0), c)
 			mustAppend(t, l, epochTime, 1, "a")
 			mustAppend(t, l, epochTime, 1, "b")
+			d.Flush()
 			faulty.Add(rule)
 			large := produced(epochTime, strings.Repeat("x", 200))
 			info, err := l.AppendAsLeader(AppendParams{Now: epochTime, Records: large, LeaderEpoch: 1, RequestVersion: 9})

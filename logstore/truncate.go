@@ -306,6 +306,7 @@ func (l *Log) TruncateFullyAndStartAt(o int64) error {
 	defer l.mu.Unlock()
 	if l.marks.truncations == before {
 		l.marks.flushed = max(l.marks.flushed, o) // the empty log is durable now
+		l.nameless = false
 	}
 	return nil
 }
@@ -376,7 +377,7 @@ func (l *Log) startAt(now time.Time, o int64) error {
 	l.segs = []*segment.Segment{seg}
 	l.marks.start, l.marks.end, l.marks.endPos = o, o, 0
 	l.recovery.restartAt(o)
-	l.dirUnsynced = true
+	l.dirUnsynced, l.nameless = true, true
 	l.mu.Unlock()
 	l.dir.noteMoved(l)
 	l.dir.o.Logger.Info("started afresh", "log", l.path, "at", o)

@@ -1,0 +1,121 @@
+package logstore
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/offset"
+)
+
+// powerCuts is how often the names of files are lost in a new mixture.
+const powerCuts = 40
+
+// sequenced sends one batch of one record, whose offset in an untouched log is its sequence.
+func sequenced(t *testing.T, l *Log, sequence int32) AppendInfo {
+	t.Helper()
+	records := producedBy(&batch.Producer{ID: 5, BaseSequence: sequence}, epochTime, "some value")
+	info, err := l.AppendAsLeader(AppendParams{Now: epochTime, Records: records, LeaderEpoch: 1, RequestVersion: 9})
+	if err != nil {
+		t.Fatalf("sequence %d: %v", sequence, err)
+	}
+	return info
+}
+
+func threeInASegment() Config {
+	c := DefaultConfig()
+	c.SegmentBytes = 300
+	return c
+}
+
+// TestFirstSegmentWaitsForItsName: a log that is filled faster than its first round begins
+// no second segment, whose name a power cut could leave without that of the first. Its
+// producers would be strangers, and their retries out of order for ever.
+func TestFirstSegmentWaitsForItsName(t *testing.T) {
+	for seed := range uint64(powerCuts) {
+		crash := vfs.NewCrash(rand.NewPCG(seed, 1))
+		d, _ := mustOpen(t, testOptions(crash.Process()), epochTime, threeInASegment())
+		l := mustCreate(t, d, testID("t", 0), threeInASegment())
+		for sequence := range int32(5) {
+			sequenced(t, l, sequence)
+		}
+		crash.PowerCut()
+		d.Abandon()
+
+		d, report := mustOpen(t, testOptions(crash.Process()), epochTime, threeInASegment())
+		if len(report.Opened) == 1 {
+			l = report.Opened[0]
+			if l.LogStart() != 0 {
+				t.Errorf("seed %d: the log begins at %d", seed, l.LogStart())
+			} else {
+				sequenced(t, l, 0) // a duplicate, or the first again
+			}
+		}
+		d.Abandon()
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestFirstSegmentWaitsNoLonger: it is the first round that ends it, which is due at once
+// also where appends want none by themselves.
+func TestFirstSegmentWaitsNoLonger(t *testing.T) {
+	for _, durability := range []Durability{DurabilityFsync, DurabilityReplicated} {
+		c := threeInASegment()
+		c.Durability = durability
+		d, _ := mustOpen(t, testOptions(vfs.NewMem()), epochTime, c)
+		l := mustCreate(t, d, testID("t", 0), c)
+		wanted := false
+		for sequence := range int32(5) {
+			wanted = sequenced(t, l, sequence).FlushWanted
+		}
+		if l.NumSegments() != 1 || !wanted {
+			t.Errorf("durability %v: %d segments before the first round, wanted %v", durability, l.NumSegments(), wanted)
+		}
+		d.Flush()
+		sequenced(t, l, 5)
+		if l.NumSegments() != 2 {
+			t.Errorf("durability %v: %d segments after it", durability, l.NumSegments())
+		}
+		d.Abandon()
+	}
+}
+
+// TestRetentionLeavesADurableBeginning: the round that made the first segment deletable may
+// have begun before the next ones had names. The one that becomes the first must have its
+// name, and the snapshot of the producers whose records go, before anything is removed.
+func TestRetentionLeavesADurableBeginning(t *testing.T) {
+	c := threeInASegment()
+	c.RetentionBytes = 0
+	for seed := range uint64(powerCuts) {
+		crash := vfs.NewCrash(rand.NewPCG(seed, 1))
+		d, _ := mustOpen(t, testOptions(crash.Process()), epochTime, c)
+		l := mustCreate(t, d, testID("t", 0), c)
+		for sequence := range int32(3) {
+			sequenced(t, l, sequence)
+		}
+		d.Flush()
+		for sequence := range int32(4) {
+			sequenced(t, l, 3+sequence)
+		}
+		if deleted, err := l.Retain(epochTime, offset.HighWatermark(l.Flushed())); err != nil || len(deleted) != 1 || l.NumSegments() != 2 {
+			t.Fatalf("deleted %+v, %v; %d segments", deleted, err, l.NumSegments())
+		}
+		crash.PowerCut()
+		d.Abandon()
+
+		d, report := mustOpen(t, testOptions(crash.Process()), epochTime, c)
+		if len(report.Opened) != 1 || report.Opened[0].LogStart() != 3 {
+			t.Fatalf("seed %d: %+v", seed, report)
+		}
+		if info := sequenced(t, report.Opened[0], 2); !info.Duplicate || info.FirstOffset != 2 {
+			t.Errorf("seed %d: an acknowledged batch is sent again: %+v", seed, info)
+		}
+		d.Abandon()
+		if t.Failed() {
+			return
+		}
+	}
+}
