@@ -10,5 +10,10 @@ import (
 func All() []conform.Scenario {
 	return slices.Concat(
 		produce(),
+		offsetCommit(),
+		offsetFetch(),
+		findCoordinator(),
+		classicGroups(),
+		manageGroups(),
 	)
 }
