@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/controller"
+	"github.com/klamm-mq/klamm/cluster/coordinator"
+	"github.com/klamm-mq/klamm/cluster/coordinator/group"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
 	"github.com/klamm-mq/klamm/cluster/node"
@@ -21,6 +23,7 @@ import (
 	"github.com/klamm-mq/klamm/console"
 	"github.com/klamm-mq/klamm/handlers"
 	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 	"github.com/klamm-mq/klamm/protocol/wire"
 )
 
@@ -37,15 +40,17 @@ type Broker struct {
 	listeners   []boundListener
 	admin       net.Listener
 
-	metalog    *metalog.Log
-	published  imagePublisher
-	controller *controller.Controller
-	replicas   *replica.Manager
-	failures   failures
-	node       *node.Node
-	handlers   *handlers.Handlers
-	server     *wire.Server
-	console    *console.Server
+	incarnation uuid.UUID // of this life of the broker
+	metalog     *metalog.Log
+	published   imagePublisher
+	controller  *controller.Controller
+	replicas    *replica.Manager
+	failures    failures
+	groups      *coordinator.Runtime[*group.Shard]
+	node        *node.Node
+	handlers    *handlers.Handlers
+	server      *wire.Server
+	console     *console.Server
 
 	ready    atomic.Bool
 	progress atomic.Pointer[string] // what a start is busy with

@@ -18,10 +18,14 @@
 //
 //	directories   lock, identity, checkpoints
 //	listeners     bound, not accepting: a port that is taken is found out early
-//	metadata log  Raft; its publishers open the partition logs and swap the image
+//	metadata log  Raft; its publishers open the partition logs, tell the coordinators
+//	              which partitions are theirs, and swap the image
 //	controller    decides while this node leads the metadata log
 //	node          registers, which gives each partition a new leader epoch; heartbeats
 //	wire server   accepts; then the broker is ready
+//
+// The coordinators end before the server does, since a client that joins a group may wait
+// for minutes and is sent away then.
 //
 // A failure on the way undoes what has been done.
 package broker

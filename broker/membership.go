@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -58,16 +57,12 @@ func (b *Broker) refuses(ctx context.Context, at metadata.Endpoint) bool {
 
 // startNode makes this broker a member: registered, its partitions open, in service.
 func (b *Broker) startNode(ctx context.Context) error {
-	var incarnation uuid.UUID
-	if _, err := io.ReadFull(b.env.Entropy, incarnation[:]); err != nil {
-		return fmt.Errorf("draw an incarnation id: %w", err)
-	}
 	listeners, err := b.registeredListeners()
 	if err != nil {
 		return err
 	}
 	options := node.Options{
-		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Incarnation: incarnation,
+		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Incarnation: b.incarnation,
 		Listeners: listeners, Features: supportedFeatures(),
 		PreviousBrokerEpoch: b.previousEpoch(),
 		Channel:             b.controller, Metadata: b.metalog,

@@ -73,6 +73,7 @@ func (b *Broker) startServer(context.Context) error {
 	for _, l := range b.listeners {
 		b.tasks.Go(func() { b.serve(l) })
 	}
+	b.onStop(b.closeCoordinators)
 	b.onStop(b.controlledShutdown)
 	return nil
 }

@@ -110,8 +110,8 @@ func (b *Broker) logFailed(l *logstore.Log, err error) {
 	b.failures.replica(replica.TopicIDPartition{TopicID: l.ID().TopicID, Partition: l.ID().Partition})
 }
 
-// openMetadata opens the metadata log. Its publishers are the replicas and, last, the
-// image that requests see.
+// openMetadata opens the metadata log. Its publishers are the replicas, the coordinators,
+// which load from them, and, last, the image that requests see.
 func (b *Broker) openMetadata(context.Context) error {
 	clusterID, err := b.knownClusterID()
 	if err != nil {
@@ -123,11 +123,16 @@ func (b *Broker) openMetadata(context.Context) error {
 	}
 	b.replicas = b.newReplicas()
 	b.onStop(func(context.Context) error { return b.replicas.Close(b.lastEpoch()) })
+	if err := b.drawIncarnation(); err != nil {
+		return err
+	}
+	b.groups = b.newGroupRuntime()
+	b.onStop(b.closeCoordinators)
 	b.metalog, err = metalog.Open(metalog.Options{
 		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
 		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
 		BootstrapSelf: true, MayBootstrap: b.mayBootstrap, Bootstrap: first,
-		Publishers: []metalog.Publisher{b.replicas, &b.published},
+		Publishers: []metalog.Publisher{b.replicas, b.groups, &b.published},
 		Fatal:      b.fail, Logger: b.log, Registerer: b.env.Registry,
 	})
 	if err != nil {

@@ -82,6 +82,10 @@ func (a *autoCreator) close() {
 	a.wait.Wait()
 }
 
+// CreateInternalTopic begins to make a topic of the coordinators, unless that is under
+// way. It happens whatever auto.create.topics.enable says.
+func (h *Handlers) CreateInternalTopic(name string) { h.autoCreate.request([]string{name}) }
+
 // createForClient asks the controller for topics with the defaults of auto-creation.
 func (h *Handlers) createForClient(ctx context.Context, names []string) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
