@@ -41,6 +41,7 @@ var layers = []struct {
 	{"broker/brokertest", 6, "brokers for tests, ours and of programs that embed one"},
 	{"console/...", 6, "read-only views"},
 
+	{"broker/conformance", 7, "a broker beside the recorded answers of Kafka"},
 	{"broker/fieldcases", 7, "faults from the field, as tests"},
 	{"broker/simtest/...", 7, "whole clusters in one test"},
 	{"cmd/...", 7, "flags and signals"},
