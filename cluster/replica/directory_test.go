@@ -163,6 +163,8 @@ func TestReplicaOfALostDirectoryIsNotBegunAnew(t *testing.T) {
 		}
 		expect(t, "offline of unknown", offline, 1)
 		h.must(h.topic("new", 1, alone), "new topics are begun")
+		later := h.topic("later", 1, assigned) // also when start is long over
+		expectError(t, "placed in the lost one", h.produce(later, AcksAll, "x").result().Err, "KAFKA_STORAGE_ERROR")
 		h.stop()
 	})
 }

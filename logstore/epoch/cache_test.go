@@ -245,3 +245,26 @@ func rises(entries []Entry) error {
 	}
 	return nil
 }
+
+// TestFlushCountsWhenTheNameIsDurable, and not before: the caller syncs the directory after
+// Finish, and may fail to.
+func TestFlushCountsWhenTheNameIsDurable(t *testing.T) {
+	c := New(newFS(t), testDir)
+	c.Assign(1, 0)
+	for range 2 {
+		f, err := c.BeginFlush()
+		if err != nil || f == nil {
+			t.Fatalf("nothing to flush: %v", err)
+		}
+		if err := f.Finish(nil); err != nil || !c.Dirty() {
+			t.Fatalf("%v; dirty %v before the directory is synced", err, c.Dirty())
+		}
+	}
+	f, err := c.BeginFlush()
+	if err != nil || f.Finish(nil) != nil {
+		t.Fatal(err)
+	}
+	if f.Settle(); c.Dirty() {
+		t.Error("dirty when all is durable")
+	}
+}

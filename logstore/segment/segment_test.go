@@ -392,3 +392,16 @@ func TestSyncIndexesAgain(t *testing.T) {
 	}
 	b.Finish(nil)
 }
+
+// TestFailedIndexSyncIsOwed: also where nothing has changed since.
+func TestFailedIndexSyncIsOwed(t *testing.T) {
+	s := mustCreate(t, testOptions(vfs.NewMem()), 0)
+	mustAppend(t, s, testBatch(0, 1, 300, 0), testBatch(1, 1, 300, 0))
+	for _, result := range []error{errors.New("failed"), nil} {
+		b, err := s.BeginIndexSync()
+		if err != nil || len(b.Files()) == 0 {
+			t.Fatalf("%d files to sync, %v", len(b.Files()), err)
+		}
+		b.Finish(result)
+	}
+}
