@@ -94,19 +94,19 @@ func parse(t Type, text string) (any, error) {
 			return false, nil
 		}
 	case Int:
-		if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		if n, err := parseInt(text, 32); err == nil {
 			return int32(n), nil
 		}
 	case Short:
-		if n, err := strconv.ParseInt(text, 10, 16); err == nil {
+		if n, err := parseInt(text, 16); err == nil {
 			return int16(n), nil
 		}
 	case Long:
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if n, err := parseInt(text, 64); err == nil {
 			return n, nil
 		}
 	case Double:
-		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) {
+		if f, err := parseDouble(text); err == nil {
 			return f, nil
 		}
 	case List:
