@@ -46,9 +46,7 @@ func (h *Handlers) metadata(_ context.Context, c call, req *kmsg.MetadataRequest
 	}
 	h.addBrokers(image, c, resp)
 	if req.IncludeTopicAuthorizedOperations {
-		for i := range resp.Topics {
-			resp.Topics[i].AuthorizedOperations = topicOperations
-		}
+		addTopicOperations(resp.Topics)
 	}
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = clusterOperations
@@ -120,6 +118,16 @@ func newMetadataAsk(req *kmsg.MetadataRequest) metadataAsk {
 	slices.Sort(ask.names)
 	ask.names = slices.Compact(ask.names)
 	return ask
+}
+
+// addTopicOperations says what the client may do with each topic, also with one that does
+// not exist, but not with an id that stands for none.
+func addTopicOperations(topics []kmsg.MetadataResponseTopic) {
+	for i := range topics {
+		if topics[i].ErrorCode != kafkaerr.Code(kafkaerr.UnknownTopicID) {
+			topics[i].AuthorizedOperations = topicOperations
+		}
+	}
 }
 
 func (h *Handlers) metadataByID(image *metadata.Image, c call, ids []uuid.UUID, resp *kmsg.MetadataResponse) {
