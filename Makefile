@@ -11,6 +11,7 @@ RACE := $(shell command -v cc >/dev/null 2>&1 && echo -race)
 
 # Sizes of the longer proofs; each prints its seed.
 SEEDS ?= 5000
+FIRST ?= 1
 TIME  ?= 30s
 KILLS ?= 100
 
@@ -100,10 +101,14 @@ dumplog: ## Kafka's own DumpLogSegments reads every file (needs Java, and Maven 
 disk: ## fill the disk under a broker (needs root; DISK_FS=ext4 for more than a tmpfs)
 	cd compat-tests && $(GO) test -count=1 -timeout 20m -v ./disk
 
+# Where a run of simulations writes down what it has tried.
+SIM_ENV = KLAMM_FIRST=$(FIRST) KLAMM_EVIDENCE=$(CURDIR)/docs/evidence/sim.txt KLAMM_COMMIT=$$(git describe --always --dirty --abbrev=12)
+
 .PHONY: sim
-sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier, a tenth of the real one
-	KLAMM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run Seeds ./broker/simtest/exact
-	KLAMM_SEEDS=$$(( ($(SEEDS) + 9) / 10 )) $(GO) test -count=1 -timeout 60m -run Seeds ./broker/simtest
+sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier from FIRST on, a tenth of the real one
+	@mkdir -p docs/evidence
+	$(SIM_ENV) KLAMM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run Seeds ./broker/simtest/exact
+	$(SIM_ENV) KLAMM_SEEDS=$$(( ($(SEEDS) + 9) / 10 )) $(GO) test -count=1 -timeout 60m -run Seeds ./broker/simtest
 
 .PHONY: sim-repro
 sim-repro: ## the real tier with one SEED= alone, printing schedule and history

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/klamm-mq/klamm/broker/simtest/evidence"
 )
 
 // Options describe the runs of a scenario.
 type Options struct {
-	// Seeds is how many runs there are, with seeds from 1 on. The environment variable
-	// KLAMM_SEEDS gives another number, and KLAMM_SEED=n runs that seed alone.
+	// Seeds is how many runs there are, with seeds from 1 on. The environment variables
+	// KLAMM_SEEDS and KLAMM_FIRST give others, and KLAMM_SEED=n runs that seed alone.
 	Seeds int
 	// Settings of the broker, each key=value.
 	Settings []string
@@ -65,7 +67,15 @@ func Run(t *testing.T, o Options, scenario func(*Cluster)) {
 	t.Helper()
 	var faults, acked int
 	seeds := seedsToRun(t, o.Seeds)
+	line := evidence.Line{Begin: time.Now(), Tier: "real", Test: t.Name(), First: seeds[0]}
+	defer func() {
+		line.Faults, line.Acked, line.Passed = faults, acked, !t.Failed()
+		if err := line.Write(time.Now()); err != nil {
+			t.Error(err)
+		}
+	}()
 	for _, seed := range seeds {
+		line.Seeds++
 		r := play(t, o, seed, scenario)
 		if len(r.Violations) > 0 {
 			t.Fatal(r)
@@ -95,28 +105,17 @@ func Find(t *testing.T, o Options, scenario func(*Cluster)) *Report {
 }
 
 func seedsToRun(t *testing.T, count int) (seeds []uint64) {
-	if n, ok := fromEnv(t, "KLAMM_SEED"); ok {
+	if text := os.Getenv("KLAMM_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("KLAMM_SEED=%s: %v", text, err)
+		}
 		return []uint64{n}
 	}
-	if n, ok := fromEnv(t, "KLAMM_SEEDS"); ok {
-		count = int(n)
-	}
-	for seed := range uint64(count) {
-		seeds = append(seeds, seed+1)
+	for seed := range uint64(evidence.Seeds(count)) {
+		seeds = append(seeds, evidence.First()+seed)
 	}
 	return seeds
-}
-
-func fromEnv(t *testing.T, name string) (uint64, bool) {
-	text := os.Getenv(name)
-	if text == "" {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil {
-		t.Fatalf("%s=%s: %v", name, text, err)
-	}
-	return n, true
 }
 
 // play is one run in a bubble of its own.

@@ -2,7 +2,7 @@
 // file system, stepped by one goroutine from one seed. The same seed gives the same run,
 // event for event, so a failure is a number that anybody can replay.
 //
-//	go test ./broker/simtest/exact -seeds=20000 -first=1
+//	go test ./broker/simtest/exact -seeds=20000 -first=1  # or make sim, see package evidence
 //	go test ./broker/simtest/exact -run TestSeeds -seed=42   # with its trace
 //
 // A run draws a world from its seed (directories, segment sizes, how pages reach the disk,

@@ -3,27 +3,20 @@ package exact
 import (
 	"flag"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/klamm-mq/klamm/broker/simtest/evidence"
 )
 
 var (
-	seeds = flag.Int("seeds", defaultSeeds(), "number of seeds to run")
-	first = flag.Uint64("first", 1, "the first of them")
+	seeds = flag.Int("seeds", evidence.Seeds(1000), "number of seeds to run")
+	first = flag.Uint64("first", evidence.First(), "the first of them")
 	seed  = flag.Uint64("seed", 0, "run this seed alone and print its trace")
 )
-
-// defaultSeeds is what `make sim` asks for in KLAMM_SEEDS, else a quick run.
-func defaultSeeds() int {
-	if n, err := strconv.Atoi(os.Getenv("KLAMM_SEEDS")); err == nil {
-		return n
-	}
-	return 1000
-}
 
 // traceLines is how much of a failing run is printed: its end.
 const traceLines = 80
@@ -47,7 +40,15 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	var total Report
+	line := evidence.Line{Begin: time.Now(), Tier: "exact", Test: t.Name(), First: *first}
+	defer func() {
+		line.Faults, line.Acked, line.Passed = total.Crashes+total.Full+total.NoFiles+total.Offline, total.Acked, !t.Failed()
+		if err := line.Write(time.Now()); err != nil {
+			t.Error(err)
+		}
+	}()
 	for s := range uint64(*seeds) {
+		line.Seeds++
 		r, v := Run(Options{Seed: *first + s})
 		if v != nil {
 			t.Fatal(report(v))
