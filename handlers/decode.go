@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/semaphore"
@@ -19,7 +20,8 @@ import (
 //	Produce           the number of topics and partitions it names; its bulk is records,
 //	                  which are not copied
 //	any other         the size of its body; and what all of them that are not small take
-//	                  together while they are worked on
+//	                  together while they are worked on, and while they wait for their
+//	                  group (groups.go)
 
 const (
 	// maxProducePartitions is more than a broker leads.
@@ -42,7 +44,8 @@ var (
 	errTooLarge = errors.New("request is too large for its kind")
 )
 
-// decode reads the body of r. The caller calls release when it is done with the request.
+// decode reads the body of r. The caller calls release, once or more often, when it is
+// done with the request.
 func (h *Handlers) decode(ctx context.Context, r *wire.Request) (req kmsg.Request, release func(), err error) {
 	release, err = h.admit(ctx, r)
 	if err != nil {
@@ -74,7 +77,7 @@ func (h *Handlers) admit(ctx context.Context, r *wire.Request) (release func(), 
 	if err := h.decoding.Acquire(ctx, weight); err != nil {
 		return nil, err
 	}
-	return func() { h.decoding.Release(weight) }, nil
+	return sync.OnceFunc(func() { h.decoding.Release(weight) }), nil
 }
 
 func newDecodeBudget() *semaphore.Weighted { return semaphore.NewWeighted(maxDecoded) }

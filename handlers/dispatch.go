@@ -19,11 +19,22 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		1:  staged(h.fetch),
 		2:  answer(h.listOffsets),
 		3:  answer(h.metadata),
+		8:  answer(h.offsetCommit),
+		9:  answer(h.offsetFetch),
+		10: answer(h.findCoordinator),
+		11: answer(h.joinGroup),
+		12: answer(h.heartbeat),
+		13: answer(h.leaveGroup),
+		14: answer(h.syncGroup),
+		15: answer(h.describeGroups),
+		16: answer(h.listGroups),
 		18: answer(h.apiVersions),
 		19: answer(h.createTopics),
 		20: answer(h.deleteTopics),
 		22: answer(h.initProducerID),
 		23: answer(h.offsetForLeaderEpoch),
+		42: answer(h.deleteGroups),
+		47: answer(h.offsetDelete),
 		60: answer(h.describeCluster),
 	}
 }
@@ -71,7 +82,8 @@ func (h *Handlers) handle(ctx context.Context, r *wire.Request) wire.Outcome {
 	if err != nil {
 		return wire.Outcome{Close: err}
 	}
-	defer release()
+	c.release = release
+	defer c.release()
 	return h.routes[r.Key](ctx, c, req)
 }
 

@@ -43,6 +43,7 @@ type Options struct {
 	Image    func() *metadata.Image // the newest published image
 	Replicas Replicas
 	Node     Node
+	Groups   Groups
 	Sessions *fetchsession.Cache
 	Features []metadata.Feature // supported by this broker
 	// Advertised tells whether a listener was given an advertised address.
@@ -81,6 +82,7 @@ type Handlers struct {
 	image      func() *metadata.Image
 	replicas   Replicas
 	node       Node
+	groups     Groups
 	sessions   *fetchsession.Cache
 	features   []metadata.Feature
 	advertised func(listener string) bool
@@ -88,6 +90,7 @@ type Handlers struct {
 	logger     *slog.Logger
 	autoCreate *autoCreator
 	decoding   *semaphore.Weighted // memory of decoded requests
+	waiting    *semaphore.Weighted // memory of requests that wait for their group
 
 	randMu sync.Mutex
 	rand   *rand.Rand
@@ -98,9 +101,10 @@ type Handlers struct {
 // New builds the handlers. Close waits for what they started.
 func New(o Options) *Handlers {
 	h := &Handlers{
-		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, sessions: o.Sessions,
+		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, groups: o.Groups, sessions: o.Sessions,
 		features: o.Features, advertised: o.Advertised, config: o.Config,
 		logger: o.Logger, rand: o.Rand, decoding: newDecodeBudget(),
+		waiting: semaphore.NewWeighted(maxWaitingBytes),
 	}
 	h.autoCreate = newAutoCreator(h.createForClient, o.Logger)
 	h.routes = h.makeRoutes()
@@ -113,6 +117,9 @@ func (h *Handlers) Close() { h.autoCreate.close() }
 // call is one request with its context: what a handler knows besides the body.
 type call struct {
 	request *wire.Request
+	// release gives up what the decoded request takes of the bound for all of them, at
+	// the first call.
+	release func()
 }
 
 // principal is who asks. Without authentication everybody is anonymous.

@@ -124,15 +124,19 @@ type fixture struct {
 	h        *Handlers
 	replicas *fakeReplicas
 	node     *fakeNode
+	groups   *fakeGroups
 	buffers  *wire.Buffers
 }
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{replicas: &fakeReplicas{}, node: &fakeNode{calls: make(chan kmsg.Request, 10)}, buffers: wire.NewBuffers(0)}
+	f := &fixture{
+		replicas: &fakeReplicas{}, node: &fakeNode{calls: make(chan kmsg.Request, 10)}, groups: &fakeGroups{leader: 1},
+		buffers: wire.NewBuffers(0),
+	}
 	image := testImage(t)
 	f.h = New(Options{
-		NodeID: 1, Image: func() *metadata.Image { return image }, Replicas: f.replicas, Node: f.node,
+		NodeID: 1, Image: func() *metadata.Image { return image }, Replicas: f.replicas, Node: f.node, Groups: f.groups,
 		Sessions: fetchsession.NewCache(fetchsession.Options{}), Advertised: func(string) bool { return true },
 		Config: Config{AutoCreateTopics: true, NumPartitions: -1, DefaultReplicationFactor: -1, FetchMaxBytes: 1 << 20},
 		Logger: slog.New(slog.DiscardHandler), Rand: rand.New(rand.NewPCG(1, 1)),

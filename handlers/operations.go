@@ -16,6 +16,8 @@ const (
 
 	topicOperations int32 = 1<<opRead | 1<<opWrite | 1<<opCreate | 1<<opDescribe | 1<<opDelete |
 		1<<opAlter | 1<<opDescribeConfigs | 1<<opAlterConfigs
+	groupOperations int32 = 1<<opRead | 1<<opDescribe | 1<<opDelete | 1<<opDescribeConfigs | 1<<opAlterConfigs
+
 	clusterOperations int32 = 1<<opCreate | 1<<opClusterAction | 1<<opDescribeConfigs | 1<<opAlterConfigs |
 		1<<opIdempotentWrite | 1<<opAlter | 1<<opDescribe
 )

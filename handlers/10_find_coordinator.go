@@ -1,0 +1,84 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// FindCoordinator (key 10), versions 0–6: which broker coordinates a group.
+//
+//	v1  key type, throttle time, error message
+//	v3  flexible
+//	v4  several keys at once (KIP-699)
+//	v6  share groups (KIP-932)
+//
+// Transactional ids are refused with an error that clients take as final, until
+// transactions exist. Share groups' state does not exist either; only brokers ask for it.
+
+// Values of the key type.
+const (
+	groupCoordinator       int8 = 0
+	transactionCoordinator int8 = 1
+	shareCoordinator       int8 = 2
+)
+
+func (h *Handlers) findCoordinator(_ context.Context, c call, req *kmsg.FindCoordinatorRequest) (kmsg.Response, error) {
+	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+	if req.Version < 1 {
+		req.CoordinatorType = groupCoordinator
+	}
+	if req.Version >= 4 {
+		for _, key := range req.CoordinatorKeys {
+			resp.Coordinators = append(resp.Coordinators, h.coordinator(c, req.CoordinatorType, key))
+		}
+		return resp, nil
+	}
+	found := h.coordinator(c, req.CoordinatorType, req.CoordinatorKey)
+	resp.ErrorCode, resp.ErrorMessage = found.ErrorCode, found.ErrorMessage
+	resp.NodeID, resp.Host, resp.Port = found.NodeID, found.Host, found.Port
+	if resp.ErrorCode == 0 {
+		none := "NONE" // Kafka's name for success
+		resp.ErrorMessage = &none
+	}
+	return resp, nil
+}
+
+// coordinator is the answer for one key. Where several are asked for, Kafka leaves the
+// message of each empty, unless it refuses the whole request.
+func (h *Handlers) coordinator(c call, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
+	found := kmsg.NewFindCoordinatorResponseCoordinator()
+	found.Key, found.NodeID, found.Port = key, -1, -1
+	found.ErrorMessage = new(string)
+	id, err := h.coordinatorID(c, kind, key)
+	if err == nil {
+		host, port, _, ok := h.leaderAddress(c, id)
+		if ok {
+			found.NodeID, found.Host, found.Port = id, host, port
+			return found
+		}
+		err = kafkaerr.CoordinatorNotAvailable
+	}
+	found.ErrorCode = kafkaerr.Code(err)
+	if c.request.Version < 4 || kafkaerr.Code(err) == kafkaerr.InvalidRequest.Code {
+		found.ErrorMessage = kafkaerr.Message(err)
+	}
+	return found
+}
+
+func (h *Handlers) coordinatorID(c call, kind int8, key string) (int32, error) {
+	switch kind {
+	case groupCoordinator:
+		return h.groups.Coordinator(key)
+	case transactionCoordinator:
+		return -1, kafkaerr.TransactionalIDAuthorizationFailed
+	case shareCoordinator:
+		if c.request.Version >= 6 {
+			return -1, kafkaerr.ClusterAuthorizationFailed
+		}
+	}
+	return -1, kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("there are no coordinators of type %d", kind))
+}
