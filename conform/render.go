@@ -47,6 +47,8 @@ var sets = map[string]bool{
 	"CreatePartitionsResponse.Topics": true, "ListConfigResourcesResponse.ConfigResources": true,
 	"DescribeLogDirsResponse.Dirs.Topics": true, "DescribeLogDirsResponse.Dirs.Topics.Partitions": true,
 	"AddPartitionsToTxnResponse.Topics": true, "AddPartitionsToTxnResponse.Topics.Partitions": true,
+	"WriteTxnMarkersResponse.Markers": true, "WriteTxnMarkersResponse.Markers.Topics": true,
+	"WriteTxnMarkersResponse.Markers.Topics.Partitions": true,
 	"TxnOffsetCommitResponse.Topics": true, "TxnOffsetCommitResponse.Topics.Partitions": true,
 	"ElectLeadersResponse.Topics": true, "AlterPartitionAssignmentsResponse.Topics": true,
 	"DescribeProducersResponse.Topics": true, "DescribeProducersResponse.Topics.Partitions": true,
