@@ -10,6 +10,7 @@ import (
 func All() []conform.Scenario {
 	return slices.Concat(
 		produce(),
+		administration(),
 		offsetCommit(),
 		offsetFetch(),
 		findCoordinator(),

@@ -1,0 +1,15 @@
+package scenarios
+
+import (
+	"slices"
+
+	"github.com/klamm-mq/klamm/conform"
+)
+
+// administration are the scenarios of the wire itself and of what administrators ask for.
+func administration() []conform.Scenario {
+	return slices.Concat(
+		apiVersions(), rangesPerAPI(), wire(), wirePerAPI(),
+		metadata(), createTopics(), topicKeys(), deleteTopics(), describeCluster(),
+	)
+}
