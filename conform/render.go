@@ -49,7 +49,7 @@ var sets = map[string]bool{
 	"AddPartitionsToTxnResponse.Topics": true, "AddPartitionsToTxnResponse.Topics.Partitions": true,
 	"WriteTxnMarkersResponse.Markers": true, "WriteTxnMarkersResponse.Markers.Topics": true,
 	"WriteTxnMarkersResponse.Markers.Topics.Partitions": true,
-	"TxnOffsetCommitResponse.Topics": true, "TxnOffsetCommitResponse.Topics.Partitions": true,
+	"TxnOffsetCommitResponse.Topics":                    true, "TxnOffsetCommitResponse.Topics.Partitions": true,
 	"ElectLeadersResponse.Topics": true, "AlterPartitionAssignmentsResponse.Topics": true,
 	"DescribeProducersResponse.Topics": true, "DescribeProducersResponse.Topics.Partitions": true,
 	"ListTransactionsResponse.TransactionStates": true, "DescribeTransactionsResponse.TransactionStates": true,

@@ -20,7 +20,7 @@ func transactions() []conform.Scenario {
 		{Name: "list_transactions/filters", Key: 66, Needs: txn, Run: listTransactions},
 	}
 	return append(all,
-		conform.Scenario{Name: "init_producer_id/transactional", Key: 22, Needs: txn, Run: initTransactional},
+		conform.Scenario{Name: "init_producer_id/transactional_ids", Key: 22, Needs: txn, Run: initTransactionalIDs},
 		conform.Scenario{Name: "end_txn/version_1", Key: 26, Needs: txn, Run: func(r *conform.R) { wholeTransactions(r, 3) }},
 		conform.Scenario{Name: "end_txn/version_2", Key: 26, Needs: txn, Run: func(r *conform.R) { wholeTransactions(r, 5) }},
 	)
@@ -145,7 +145,7 @@ func wholeTransactions(r *conform.R, version int16) {
 	}
 }
 
-func initTransactional(r *conform.R) {
+func initTransactionalIDs(r *conform.R) {
 	t := newTransactor(r, "t")
 	for _, v := range conform.Versions(22) {
 		r.Send(label(v, "again"), t.init(v))
