@@ -193,14 +193,14 @@ func (s *Shard) Committed(end int64) {
 func (s *Shard) Rollback(from int64) {
 	s.journal.Rollback(from)
 	if s.creating != nil { // its record was not even replayed
-		s.abandon(s.creating, kafkaerr.CoordinatorNotAvailable)
+		s.abandon(s.creating, noMemberID, kafkaerr.CoordinatorNotAvailable)
 		s.creating = nil
 	}
 	for len(s.created) > 0 && s.created[len(s.created)-1].offset >= from {
 		g := s.created[len(s.created)-1].group
 		s.created = s.created[:len(s.created)-1]
 		if !s.isCurrent(g) {
-			s.abandon(g, kafkaerr.CoordinatorNotAvailable)
+			s.abandon(g, noMemberID, kafkaerr.CoordinatorNotAvailable)
 		}
 	}
 }
@@ -208,14 +208,19 @@ func (s *Shard) Rollback(from int64) {
 // Unload implements coordinator.Shard.
 func (s *Shard) Unload(err error) {
 	for _, g := range s.newestGroups() {
-		s.abandon(g, err)
+		s.abandon(g, ownMemberID, err)
 	}
 }
 
+// What a JoinGroup that failed says of the member's id: a group that is given up may know
+// its members elsewhere, one that was never written does not.
+func ownMemberID(m *member) string { return m.id }
+func noMemberID(*member) string    { return "" }
+
 // abandon answers all that is parked in a group with err and stops its deadlines.
-func (s *Shard) abandon(g *group, err error) {
+func (s *Shard) abandon(g *group, memberID func(*member) string, err error) {
 	for _, m := range g.members {
-		s.finishJoin(g, m, joinError(m.id, err))
+		s.finishJoin(g, m, joinError(memberID(m), err))
 		s.finishSync(m, syncError(err))
 		s.timers.stop(m.session)
 	}
