@@ -11,10 +11,17 @@ func All() []conform.Scenario {
 	return slices.Concat(
 		produce(),
 		administration(),
+		listOffsets(),
 		offsetCommit(),
 		offsetFetch(),
 		findCoordinator(),
 		classicGroups(),
 		manageGroups(),
+		deleteRecords(),
+		initProducerID(),
+		offsetForLeaderEpoch(),
+		describeProducers(),
+		transactions(),
+		newGroups(),
 	)
 }
