@@ -42,6 +42,15 @@ func (b *Broker) newGroupRuntime() *coordinator.Runtime[*group.Shard] {
 	})
 }
 
+// groupService is what handlers ask about groups.
+func (b *Broker) groupService() *group.Service {
+	return group.NewService(group.ServiceOptions{
+		Config: b.groupConfig(), Runtime: b.groups, Image: b.published.get,
+		Partitions:  b.cfg.OffsetsTopic.Partitions,
+		CreateTopic: func() { b.handlers.CreateInternalTopic(metadata.GroupMetadataTopic) },
+	})
+}
+
 // closeCoordinators answers what is parked in them. It comes before the server's end, which
 // waits for answers, and again if the start did not come so far.
 func (b *Broker) closeCoordinators(context.Context) error {

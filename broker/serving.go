@@ -54,7 +54,7 @@ func (b *Broker) startServer(context.Context) error {
 		return err
 	}
 	b.handlers = handlers.New(handlers.Options{
-		NodeID: b.cfg.NodeID, Image: b.published.get, Replicas: b.replicas, Node: b.node,
+		NodeID: b.cfg.NodeID, Image: b.published.get, Replicas: b.replicas, Node: b.node, Groups: b.groupService(),
 		Sessions:   fetchsession.NewCache(fetchsession.Options{Slots: slots(b.cfg), Rand: sessions, Registerer: b.env.Registry}),
 		Features:   supportedFeatures(),
 		Advertised: func(listener string) bool { _, ok := b.advertised(listener); return ok },

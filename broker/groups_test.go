@@ -1,0 +1,135 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/klamm-mq/klamm/broker/brokertest"
+)
+
+// member joins a group that reads a topic from its start.
+func member(t *testing.T, m *brokertest.Machine, group, topic string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	return newClient(t, m, append([]kgo.Opt{
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	}, opts...)...)
+}
+
+// poll collects values until there are as many as wanted.
+func poll(t *testing.T, client *kgo.Client, count int) (values []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for len(values) < count {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil { // others pass: the client tries again
+			t.Fatalf("poll after %d of %d: %v", len(values), count, fetches.Err())
+		}
+		fetches.EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
+	}
+	return values
+}
+
+func commit(t *testing.T, client *kgo.Client) {
+	t.Helper()
+	if err := client.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+}
+
+// What a group has committed survives the broker, and whoever joins later goes on there.
+func TestCommitsSurviveAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := brokertest.NewMachine(t)
+		b := m.Start(t)
+		produce(t, newClient(t, m), "events", numbered(0, 10)...)
+		first := member(t, m, "readers", "events")
+		expect(t, "values", poll(t, first, 10), numbered(0, 10))
+		commit(t, first)
+		first.Close()
+
+		brokertest.Stop(t, b)
+		m.Start(t)
+		produce(t, newClient(t, m), "events", numbered(10, 15)...)
+		expect(t, "values after a restart", poll(t, member(t, m, "readers", "events"), 5), numbered(10, 15))
+	})
+}
+
+// A member whose broker goes away and comes back stays in its group.
+func TestMemberOutlivesItsBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := brokertest.NewMachine(t)
+		b := m.Start(t)
+		produce(t, newClient(t, m), "events", numbered(0, 10)...)
+		reader := member(t, m, "readers", "events")
+		poll(t, reader, 10)
+		commit(t, reader)
+		brokertest.Stop(t, b)
+		m.Start(t)
+		produce(t, newClient(t, m), "events", numbered(10, 20)...)
+		expect(t, "values", poll(t, reader, 10), numbered(10, 20))
+		commit(t, reader)
+		offsets, err := kadm.NewClient(newClient(t, m)).FetchOffsets(t.Context(), "readers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _ := offsets.Lookup("events", 0)
+		expect(t, "committed offset", at.At, int64(20))
+	})
+}
+
+// The partitions of a topic are shared by the members, and taken over by who is left.
+func TestMembersShareATopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := brokertest.NewMachine(t)
+		m.Start(t)
+		admin := kadm.NewClient(newClient(t, m))
+		if _, err := admin.CreateTopic(t.Context(), 6, 1, nil, "events"); err != nil {
+			t.Fatal(err)
+		}
+		var members []*kgo.Client
+		for i := range 3 {
+			members = append(members, member(t, m, "readers", "events", kgo.ClientID(fmt.Sprint("member-", i))))
+		}
+		expect(t, "partitions by member", shares(t, admin, 3), []int{2, 2, 2})
+		members[0].Close()
+		expect(t, "partitions by member that is left", shares(t, admin, 2), []int{3, 3})
+	})
+}
+
+// shares waits until a group is stable with so many members, and tells how many partitions
+// each has.
+func shares(t *testing.T, admin *kadm.Client, members int) (counts []int) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for time.Now().Before(deadline) {
+		synctest.Wait()
+		groups, err := admin.DescribeGroups(t.Context(), "readers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g := groups["readers"]; g.State == "Stable" && len(g.Members) == members {
+			for _, m := range g.Members {
+				assigned, _ := m.Assigned.AsConsumer()
+				n := 0
+				for _, topic := range assigned.Topics {
+					n += len(topic.Partitions)
+				}
+				counts = append(counts, n)
+			}
+			slices.Sort(counts)
+			return counts
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("the group did not settle with %d members", members)
+	return nil
+}
