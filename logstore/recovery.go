@@ -49,6 +49,8 @@ type opening struct {
 
 	segs        []*segment.Segment
 	snapshots   []int64
+	txnIndexes  []int64            // segments that have one
+	mended      []*segment.Segment // whose transaction index was built again
 	hasTxns     bool // transactional or control batches were scanned
 	lastEpoch   int32
 	dirInDoubt  bool // its newest files may be younger than its last sync
@@ -136,10 +138,13 @@ func (o *opening) list() error {
 	}
 	slices.SortFunc(o.segs, func(a, b *segment.Segment) int { return int(max(-1, min(1, a.BaseOffset()-b.BaseOffset()))) })
 	for _, name := range indexes {
-		if base, _, _ := segment.ParseFileName(name); !logs[base] {
+		base, suffix, _ := segment.ParseFileName(name)
+		if !logs[base] {
 			if err := o.remove(name); err != nil {
 				return err
 			}
+		} else if suffix == segment.TxnIndexSuffix {
+			o.txnIndexes = append(o.txnIndexes, base)
 		}
 	}
 	o.l.producers.SetSnapshots(o.snapshots)
@@ -456,6 +461,9 @@ func (o *opening) install() error {
 	}
 	l.epochs.TruncateFromEnd(l.marks.end)
 	l.epochs.TruncateFromStart(l.marks.start)
+	if err := o.mendTransactionIndexes(); err != nil {
+		return err
+	}
 	if o.hasTxns {
 		return o.rebuildTransactions()
 	}
@@ -485,7 +493,7 @@ func (o *opening) rebuildTransactions() error {
 	for _, s := range o.segs[max(floor(o.segs, from), 0):] {
 		err := s.ForEachBatch(from, l.marks.end, func(v batch.View, _ int64) error {
 			done, ended := l.updateProducers(v)
-			if !ended || !done.Aborted {
+			if !ended || !done.Aborted || slices.Contains(o.mended, s) {
 				return nil
 			}
 			return s.AppendAbortedTxn(abortedTxn(done))

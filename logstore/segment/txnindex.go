@@ -66,7 +66,7 @@ func (x *txnIndex) check(name string, base int64) error {
 			return bad(i, "version %d is not known, want %d", v, txnVersion)
 		}
 		t := x.entry(i)
-		if t.LastOffset <= last || t.FirstOffset > t.LastOffset || t.FirstOffset < 0 {
+		if t.LastOffset <= last || t.FirstOffset >= t.LastOffset || t.FirstOffset < 0 {
 			return bad(i, "transaction from offset %d to %d follows one that ended at %d", t.FirstOffset, t.LastOffset, last)
 		}
 		last = t.LastOffset
@@ -77,9 +77,43 @@ func (x *txnIndex) check(name string, base int64) error {
 	return nil
 }
 
+// CheckTxnIndex reads the transaction index file, and returns a *CorruptionError if it
+// cannot be right. No marker in it may lie at or above end.
+func (s *Segment) CheckTxnIndex(end int64) error {
+	x, err := s.readTxns()
+	if err != nil {
+		return err
+	}
+	name := s.path(TxnIndexSuffix)
+	if err := x.check(name, s.base); err != nil {
+		return err
+	}
+	if n := x.len(); n > 0 && x.entry(n-1).LastOffset >= end {
+		return &CorruptionError{
+			File: name, Pos: int64((n - 1) * txnEntrySize),
+			Reason: fmt.Sprintf("transaction ends at offset %d, the segment at %d", x.entry(n-1).LastOffset, end),
+		}
+	}
+	return nil
+}
+
+// ReplaceTxns makes txns, in the order of their markers, the whole of the transaction index,
+// durably. After an error it is so in memory.
+func (s *Segment) ReplaceTxns(txns []AbortedTxn) error {
+	x := txnIndex{entries: entries{shrunk: true}, loaded: true}
+	for _, t := range txns {
+		x.add(t)
+	}
+	s.mu.Lock()
+	s.txns = x
+	s.indexGeneration++
+	s.mu.Unlock()
+	return s.SyncIndexes()
+}
+
 // loadTxns reads the transaction index, if no other goroutine has. It cannot be built
 // from the log without producer state, so what is wrong with it is a *CorruptionError:
-// Recover from the base offset clears it.
+// whoever has that state calls ReplaceTxns.
 func (s *Segment) loadTxns() error {
 	s.loadMu.Lock()
 	defer s.loadMu.Unlock()
