@@ -68,13 +68,15 @@ func TestFirstSegmentWaitsNoLonger(t *testing.T) {
 		d, _ := mustOpen(t, testOptions(vfs.NewMem()), epochTime, c)
 		l := mustCreate(t, d, testID("t", 0), c)
 		wanted := false
-		for sequence := range int32(5) {
+		for sequence := range int32(4) {
 			wanted = sequenced(t, l, sequence).FlushWanted
 		}
+		round := d.BeginFlush()
+		sequenced(t, l, 4)
 		if l.NumSegments() != 1 || !wanted {
-			t.Errorf("durability %v: %d segments before the first round, wanted %v", durability, l.NumSegments(), wanted)
+			t.Errorf("durability %v: %d segments before the end of the first round, wanted %v", durability, l.NumSegments(), wanted)
 		}
-		d.Flush()
+		round.Finish(round.Sync())
 		sequenced(t, l, 5)
 		if l.NumSegments() != 2 {
 			t.Errorf("durability %v: %d segments after it", durability, l.NumSegments())

@@ -108,6 +108,11 @@ func TestMarksDoNotRiseBeforeTheCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	keeper()
+	for _, name := range []string{checkpoint.HighWatermarkFile, checkpoint.LogStartFile} {
+		if marks, err := checkpoint.ReadOffsets(fs, d.file(name)); err != nil || marks[l.id.name()] > 1 {
+			t.Errorf("%s before the cut: %v, %v", name, marks, err)
+		}
+	}
 	if err := l.TruncateTo(1); err != nil {
 		t.Fatal(err)
 	}
