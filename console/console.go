@@ -54,6 +54,7 @@ func Handler(o Options) http.Handler {
 			fmt.Fprintln(w, notice)
 		}
 	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "/live /ready /metrics") })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	return mux
 }

@@ -49,6 +49,9 @@ func TestPages(t *testing.T) {
 	if code, body := get(t, h, "/metrics"); code != 200 || !strings.Contains(body, "klamm_test_total 1") {
 		t.Errorf("/metrics: %d %q", code, body)
 	}
+	if code, body := get(t, h, "/"); code != 200 || body != "/live /ready /metrics\n" {
+		t.Errorf("/: %d %q", code, body)
+	}
 	if code, _ := get(t, h, "/else"); code != 404 {
 		t.Errorf("/else: %d", code)
 	}

@@ -214,7 +214,7 @@ func (n *Node) follow(req *kmsg.BrokerHeartbeatRequest, resp *kmsg.BrokerHeartbe
 		next = Fenced
 	}
 	if next != n.State() {
-		n.opts.Logger.Info("broker changes its state", "state", next.String())
+		n.opts.Logger.Info("this broker changes its state", "state", next.String())
 		n.update(func() { n.state = next })
 	}
 	switch {

@@ -91,7 +91,7 @@ func newLogs(std streams, level, format string) (*logs, error) {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, usagef("--log-level %s: want debug, info, warn or error", level)
 	}
-	options := &slog.HandlerOptions{Level: l}
+	options := &slog.HandlerOptions{Level: l, ReplaceAttr: inWords}
 	if format == "auto" {
 		format = "json"
 		if isTerminal(std.err) {
@@ -105,6 +105,17 @@ func newLogs(std streams, level, format string) (*logs, error) {
 		return &logs{std.err, false, slog.New(slog.NewTextHandler(std.err, options))}, nil
 	}
 	return nil, usagef("--log-format %s: want text, json or auto", format)
+}
+
+// inWords has states, addresses and durations written in JSON as in text: a number would
+// say nothing to who reads the log.
+func inWords(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case time.Time, error:
+	case fmt.Stringer: // time.Duration is one
+		a.Value = slog.StringValue(v.String())
+	}
+	return a
 }
 
 // ready prints the line that says that the broker accepts requests.
