@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -19,8 +20,10 @@ const startPatience = 2 * time.Minute
 // Broker is a running Kafka of one node, controller and broker in one process.
 type Broker struct {
 	Addr string
+	t    testing.TB
+	file string // its configuration
 	cmd  *exec.Cmd
-	log  bytes.Buffer // valid once the process has ended
+	log  *bytes.Buffer // valid once the process has ended
 }
 
 // StartBroker formats a directory and starts Kafka with its defaults on two free ports
@@ -28,8 +31,7 @@ type Broker struct {
 func StartBroker(t testing.TB, port, controllerPort int, settings ...string) *Broker {
 	t.Helper()
 	dir := t.TempDir()
-	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	file := filepath.Join(dir, "server.properties")
+	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, file: filepath.Join(dir, "server.properties")}
 	lines := append([]string{
 		"process.roles=broker,controller", "node.id=1",
 		"listeners=PLAINTEXT://" + b.Addr + fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", controllerPort),
@@ -38,35 +40,60 @@ func StartBroker(t testing.TB, port, controllerPort int, settings ...string) *Br
 		"log.dirs=" + filepath.Join(dir, "data"),
 		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
 	}, settings...)
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(b.file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	format, err := Command("kafka.tools.StorageTool", "format", "--standalone", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", file)
+	format, err := Command("kafka.tools.StorageTool", "format", "--standalone", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", b.file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if out, err := format.CombinedOutput(); err != nil {
 		t.Fatalf("format Kafka's directory: %v\n%s", err, out)
 	}
-	if b.cmd, err = Command("kafka.Kafka", file); err != nil {
-		t.Fatal(err)
-	}
-	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.kill)
-	if err := awaitPort(t.Context(), b.Addr); err != nil {
-		b.kill()
-		t.Fatalf("Kafka does not open %s: %v\n%s", b.Addr, err, b.log.String())
-	}
+	t.Cleanup(b.Kill)
+	b.Start()
 	return b
+}
+
+// Start starts a process, and waits until it has opened its port.
+func (b *Broker) Start() {
+	b.t.Helper()
+	cmd, err := Command("kafka.Kafka", b.file)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.cmd, b.log = cmd, &bytes.Buffer{}
+	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
+	if err := b.cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := awaitPort(b.t.Context(), b.Addr); err != nil {
+		b.Kill()
+		b.t.Fatalf("Kafka does not open %s: %v\n%s", b.Addr, err, b.log.String())
+	}
 }
 
 // Pid is the id of the process.
 func (b *Broker) Pid() int { return b.cmd.Process.Pid }
 
-func (b *Broker) kill() {
+// Dir is the directory of its partitions.
+func (b *Broker) Dir() string { return filepath.Join(filepath.Dir(b.file), "data") }
+
+// Stop ends the process with SIGTERM, as its users do, and waits until it is gone.
+func (b *Broker) Stop() {
+	b.t.Helper()
+	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		b.t.Fatal(err)
+	}
+	_ = b.cmd.Wait() // Java's exit code is 143 after this signal
+	b.cmd = nil
+}
+
+// Kill ends the process with SIGKILL.
+func (b *Broker) Kill() {
+	if b.cmd == nil {
+		return
+	}
 	_ = b.cmd.Process.Kill() // it may have ended
 	_ = b.cmd.Wait()
 }
