@@ -10,8 +10,8 @@ import (
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
-// fixture runs one shard the way the runtime does, over a log in memory, one operation per
-// batch, in virtual time.
+// fixture runs one shard the way the runtime does, over a log in memory, in virtual time.
+// Each operation is a batch, unless linger is set.
 type fixture struct {
 	t      testing.TB
 	config Config
@@ -21,8 +21,11 @@ type fixture struct {
 
 	log     []coordinator.Record
 	hw      int64
-	hold    bool  // the high watermark stands still
-	refuse  error // what the next append is refused with
+	batch   []coordinator.Record
+	ops     []coordinator.Effects // of the open batch
+	linger  bool                  // the open batch waits for flush
+	hold    bool                  // the high watermark stands still
+	refuse  error                 // what the next append is refused with
 	waiting []waiter
 	// onRecord sees every record that is written.
 	onRecord func(r coordinator.Record)
@@ -46,7 +49,7 @@ func newFixture(t testing.TB, seed uint64) *fixture {
 
 // load makes the shard anew from the log.
 func (f *fixture) load() {
-	f.waiting = nil
+	f.waiting, f.batch, f.ops = nil, nil, nil
 	f.shard = NewShard(ShardOptions{Config: f.config, Rand: f.rand, Logger: slog.New(slog.DiscardHandler)})
 	f.shard.Committed(f.hw)
 	for i, r := range f.log {
@@ -68,25 +71,40 @@ func (f *fixture) crash(keep int) {
 	}
 }
 
-// carryOut does what an operation wants.
+// carryOut does what an operation wants: its records are replayed at once and go into the
+// open batch.
 func (f *fixture) carryOut(e coordinator.Effects) {
-	base := int64(len(f.log))
-	for i, r := range e.Records {
-		if err := f.shard.Replay(base+int64(i), r); err != nil {
+	for _, r := range e.Records {
+		if err := f.shard.Replay(int64(len(f.log)+len(f.batch)), r); err != nil {
 			f.t.Fatalf("replay own record: %v", err)
 		}
+		f.batch = append(f.batch, r)
 	}
-	if err := f.refuse; err != nil && len(e.Records) > 0 {
+	f.ops = append(f.ops, e)
+	if !f.linger {
+		f.flush()
+	}
+}
+
+// flush appends the open batch, or has it refused.
+func (f *fixture) flush() {
+	base, batch, ops := int64(len(f.log)), f.batch, f.ops
+	f.batch, f.ops = nil, nil
+	if err := f.refuse; err != nil && len(batch) > 0 {
 		f.refuse = nil
 		f.shard.Rollback(base)
-		f.refused(e, err)
+		for _, e := range ops {
+			f.refused(e, err)
+		}
 		return
 	}
-	for _, r := range e.Records {
+	for _, r := range batch {
 		f.log = append(f.log, r)
 		f.onRecord(r)
 	}
-	f.waiting = append(f.waiting, waiter{int64(len(f.log)), e})
+	for _, e := range ops {
+		f.waiting = append(f.waiting, waiter{int64(len(f.log)), e})
+	}
 	if !f.hold {
 		f.advance(int64(len(f.log)))
 	}

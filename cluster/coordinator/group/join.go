@@ -54,8 +54,7 @@ func (s *Shard) joinGroup(o *op, j *joinCall) {
 			j.refuse(id, errUnknownMemberID)
 			return
 		}
-		g = newGroup(j.req.Group, o.nowMs())
-		g.join, g.sync = s.phaseTimers(g)
+		g = s.makeGroup(j.req.Group, o.nowMs())
 		s.creating = g
 	}
 	switch {

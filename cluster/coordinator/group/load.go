@@ -11,7 +11,7 @@ import (
 // groupFromRecord makes the group that a record describes: with members it is Stable,
 // since only generations that synced are written.
 func (s *Shard) groupFromRecord(id string, v *kmsg.GroupMetadataValue) (*group, error) {
-	g := newGroup(id, v.CurrentStateTimestamp)
+	g := s.makeGroup(id, v.CurrentStateTimestamp)
 	if v.Version < 2 {
 		g.stateSince = -1
 	}
@@ -42,7 +42,6 @@ func (s *Shard) groupFromRecord(id string, v *kmsg.GroupMetadataValue) (*group, 
 	if len(g.members) > 0 {
 		g.state = Stable
 	}
-	g.join, g.sync = s.phaseTimers(g)
 	g.subscribed = g.subscriptions()
 	return g, nil
 }

@@ -10,19 +10,21 @@ const newMemberJoinTimeout = 5 * time.Minute
 
 func millis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// phaseTimers makes the two timers of a group: for its join phase and its sync phase.
-func (s *Shard) phaseTimers(g *group) (join, sync *timer) {
-	join = newTimer(func(o *op) {
+// makeGroup makes an Empty group without members, with the timers of its join phase and
+// its sync phase.
+func (s *Shard) makeGroup(id string, sinceMs int64) *group {
+	g := newGroup(id, sinceMs)
+	g.join = newTimer(func(o *op) {
 		if s.isCurrent(g) {
 			s.joinTimedOut(o, g)
 		}
 	})
-	sync = newTimer(func(o *op) {
+	g.sync = newTimer(func(o *op) {
 		if s.isCurrent(g) {
 			s.syncTimedOut(o, g)
 		}
 	})
-	return join, sync
+	return g
 }
 
 // prepareRebalance begins a join phase. Members that wait for their assignment are sent

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/cluster/coordinator"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
@@ -211,6 +212,7 @@ func FuzzReplay(f *testing.F) {
 		for _, l := range s.ListGroups(nil, nil) {
 			s.DescribeGroup(Context{Version: 6}, l.Group)
 		}
+		defer s.Unload(kafkaerr.NotCoordinator)
 		for _, g := range s.newestGroups() {
 			if g.state != Stable {
 				continue

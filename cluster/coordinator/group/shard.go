@@ -272,7 +272,7 @@ func (s *Shard) replayOffset(offset int64, r coordinator.Record) error {
 	}
 	if s.lookup(id) == nil {
 		// Whoever commits without a group gets a simple one, which has no record.
-		s.setGroup(offset, newGroup(id, s.nowMs))
+		s.setGroup(offset, s.makeGroup(id, s.nowMs))
 	}
 	offsets := s.offsets[id]
 	if offsets == nil {

@@ -42,19 +42,8 @@ func (s *Shard) replaceStaticMember(o *op, g *group, m *member, j *joinCall) {
 func (s *Shard) persistReplacement(o *op, g *group, m *member, was member, leader string) {
 	now, parked := m.id, m.joining
 	o.record(groupRecord(g.id, g.recordOf(func(m *member) []byte { return m.assignment })))
-	o.effects.Committed = func(time.Time) coordinator.Effects {
-		if m.joining != parked {
-			return coordinator.Effects{} // a rebalance has answered it
-		}
-		resp := g.joinedResponse(m)
-		resp.SkipAssignment = g.isLeader(m.id)
-		if parked.context.Version < 9 {
-			// Without SkipAssignment (KIP-814) a leader would assign anew. So it is told that
-			// the one it replaces is still the leader.
-			resp.Members, resp.LeaderID, resp.SkipAssignment = nil, leader, false
-		}
-		s.finishJoin(g, m, resp)
-		return coordinator.Effects{}
+	o.effects.Committed = func(at time.Time) coordinator.Effects {
+		return s.run(at, func(o *op) { s.replacementCommitted(o, g, m, leader, parked) })
 	}
 	o.effects.Refused = func(at time.Time, err error) coordinator.Effects {
 		if !s.isCurrent(g) || g.byID[now] != m {
@@ -62,6 +51,21 @@ func (s *Shard) persistReplacement(o *op, g *group, m *member, was member, leade
 		}
 		return s.run(at, func(o *op) { s.revertReplacement(o, g, m, was, leader, parked, err) })
 	}
+}
+
+func (s *Shard) replacementCommitted(o *op, g *group, m *member, leader string, parked *parkedJoin) {
+	if m.joining != parked {
+		return // a rebalance has answered it
+	}
+	resp := g.joinedResponse(m)
+	resp.SkipAssignment = g.isLeader(m.id)
+	if parked.context.Version < 9 {
+		// Without SkipAssignment (KIP-814) a leader would assign anew. So it is told that the
+		// one it replaces is still the leader.
+		resp.Members, resp.LeaderID, resp.SkipAssignment = nil, leader, false
+	}
+	s.finishJoin(g, m, resp)
+	s.resetSession(o, m) // it may have ended while the JoinGroup stood for heartbeats
 }
 
 func (s *Shard) revertReplacement(o *op, g *group, m *member, was member, leader string, parked *parkedJoin, err error) {

@@ -29,9 +29,15 @@ func (s *Shard) syncGroup(o *op, c Context, req *kmsg.SyncGroupRequest, answer s
 		s.timers.stop(g.sync)
 	}
 	if g.state == Stable {
+		// The group may have been loaded with a record that is not committed yet.
 		resp := g.assigned(m)
-		resp.Version = c.Version
-		answer(resp)
+		o.reply(func(err error) {
+			if err != nil {
+				resp = syncError(err)
+			}
+			resp.Version = c.Version
+			answer(resp)
+		})
 		return
 	}
 	s.finishSync(m, syncError(errRebalanceInProgress)) // of a client that gave up waiting
