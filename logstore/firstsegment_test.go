@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/offset"
 )
@@ -119,5 +120,36 @@ func TestRetentionLeavesADurableBeginning(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// TestRetentionWithoutDescriptors: what cannot be removed now goes with the next retention,
+// and not with the next start only.
+func TestRetentionWithoutDescriptors(t *testing.T) {
+	c := threeInASegment()
+	c.RetentionBytes = 1
+	for _, rule := range []string{"syncdir /data/t-0 err=EMFILE", "open *.tmp err=EMFILE", "open *.snapshot err=EMFILE"} {
+		t.Run(rule, func(t *testing.T) {
+			fs := vfs.NewMem()
+			faulty := errfs.Wrap(fs)
+			d, _ := mustOpen(t, testOptions(faulty), epochTime, c)
+			defer d.Abandon()
+			l := mustCreate(t, d, testID("t", 0), c)
+			for sequence := range int32(7) {
+				sequenced(t, l, sequence)
+				d.Flush()
+			}
+			faulty.Add(rule)
+			if deleted, err := l.Retain(epochTime, 7); !MayPass(err) || len(deleted) > 0 || l.NumSegments() != 3 {
+				t.Fatalf("deleted %+v, %v; %d segments are left", deleted, err, l.NumSegments())
+			}
+			faulty.Clear()
+			if deleted, err := l.Retain(epochTime, 7); err != nil || len(deleted) != 2 || l.LogStart() != 6 {
+				t.Errorf("deleted %+v, %v; log start %d", deleted, err, l.LogStart())
+			}
+			if _, err := fs.Stat(l.file("00000000000000000003.log")); err == nil {
+				t.Error("a file is left")
+			}
+		})
 	}
 }

@@ -51,7 +51,7 @@ type opening struct {
 	snapshots   []int64
 	txnIndexes  []int64            // segments that have one
 	mended      []*segment.Segment // whose transaction index was built again
-	hasTxns     bool // transactional or control batches were scanned
+	hasTxns     bool               // transactional or control batches were scanned
 	lastEpoch   int32
 	dirInDoubt  bool // its newest files may be younger than its last sync
 	metaInDoubt bool // no round of an earlier process has synced partition.metadata

@@ -150,10 +150,12 @@ func (b *bounds) sizeFrom(i int) int64 {
 func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error) {
 	err := d.checkpointLogStarts()
 	if err != nil && !isNoSpace(err) {
+		l.takeBack(victims)
 		return nil, err
 	}
 	oneByOne := err != nil
 	if err := l.syncNewStart(); err != nil && !errors.Is(err, ErrClosed) {
+		l.takeBack(victims)
 		return nil, l.ioError("retain", err)
 	}
 	deleted := make([]DeletedSegment, 0, len(victims))
@@ -173,6 +175,24 @@ func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error)
 		deleted = append(deleted, DeletedSegment{BaseOffset: base, SizeBytes: v.size, Reason: v.reason})
 	}
 	return deleted, nil
+}
+
+// takeBack gives a log the victims that cannot be removed now, for lack of a descriptor say.
+// They lie below the log start and go with the next Retain; otherwise their files would stay
+// until the next start.
+func (l *Log) takeBack(victims []victim) {
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.segs[0].BaseOffset() <= victims[len(victims)-1].seg.BaseOffset() {
+		return // deleted, or started afresh
+	}
+	segs := make([]*segment.Segment, 0, len(victims)+len(l.segs))
+	for _, v := range victims {
+		segs = append(segs, v.seg)
+	}
+	l.segs = append(segs, l.segs...)
 }
 
 // syncNewStart makes durable what the log begins with from now on: the name of the segment

@@ -287,6 +287,7 @@ func (l *Log) TruncateFullyAndStartAt(o int64) error {
 		return err
 	}
 	if err := l.dir.forget(l); err != nil {
+		l.liftCeiling() // nothing will be truncated: let rounds raise the flushed end again
 		return fmt.Errorf("start %s at %d: %w", l.id, o, err)
 	}
 	now := l.dir.clock()

@@ -185,3 +185,21 @@ func TestTruncationLackingADescriptor(t *testing.T) {
 		}
 	}
 }
+
+// TestStartingAfreshWithoutRoom: a log that could not be started afresh, since the disk has no
+// room for the checkpoints, is the log that it was: its flushed end rises again.
+func TestStartingAfreshWithoutRoom(t *testing.T) {
+	faulty := errfs.Wrap(vfs.NewMem())
+	d, _ := mustOpen(t, testOptions(faulty), epochTime, DefaultConfig())
+	defer d.Abandon()
+	l := threeFlushed(t, d)
+	faulty.Add("write *-checkpoint.tmp err=ENOSPC")
+	if err := l.TruncateFullyAndStartAt(9); !errors.Is(err, ErrDirFull) {
+		t.Fatalf("%v", err)
+	}
+	faulty.Clear()
+	d.Flush()
+	if err := d.checkpointPromises(); err != nil || l.Flushed() != 3 || promised(t, faulty, l) != 3 {
+		t.Errorf("flushed %d, promised %d, %v; want 3", l.Flushed(), promised(t, faulty, l), err)
+	}
+}

@@ -194,7 +194,11 @@ func (p *Partition) setAssignment(state *metadata.Partition) {
 		}
 		p.followers = append(p.followers, f)
 	}
-	p.isr = isrState{committed: state.ISR}
+	// A proposal that is based on this very state may be committed yet.
+	if p.leader.Epoch != state.LeaderEpoch || p.partitionEpoch != state.PartitionEpoch {
+		p.isr.pending = nil
+	}
+	p.isr.committed = state.ISR
 	p.leader = Leader{ID: state.Leader, Epoch: state.LeaderEpoch}
 	p.partitionEpoch = state.PartitionEpoch
 }
