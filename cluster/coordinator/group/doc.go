@@ -29,11 +29,22 @@
 //	                                                   parked SyncGroups, sync timer
 //	Stable                record with assignments      session timers
 //
-// A generation becomes hard when its leader's SyncGroup is written. Then the group is
-// Stable at once (Kafka's ClassicGroup waits for the high watermark), since no member can
-// learn of it earlier: every answer of a shard waits until all that the shard wrote before
-// is below the high watermark. If the append is refused, the assignments are taken back,
-// the parked members get the error, and the group rebalances.
+// A generation becomes hard when the SyncGroup of its leader is written. When that is
+// committed the group is Stable and its members are told. If the append is refused, or not
+// committed in time, they get the error and the group rebalances. Meanwhile the leader may
+// send SyncGroup again; only its first assignment is written, since after a crash the
+// group would be loaded with another than its members were told (Kafka's ClassicGroup
+// writes both).
+//
+// # Answers
+//
+// An answer that tells of a group waits until all that the shard wrote before it is
+// committed: whoever is told of a group can describe it, and whoever is told an assignment
+// keeps it, whatever crashes. Kafka answers JoinGroup and SyncGroup of a group that it has
+// loaded without that wait. Refusals of JoinGroup and SyncGroup go out at once.
+//
+// A parked answer that is asked for again, by a client that gave up waiting, is answered
+// REBALANCE_IN_PROGRESS; Kafka drops it.
 //
 // # Time
 //

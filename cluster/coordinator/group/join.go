@@ -30,6 +30,22 @@ func (j *joinCall) reply(resp *kmsg.JoinGroupResponse) {
 	j.answer(shapeJoin(j.context.Version, resp))
 }
 
+// replyCommitted answers when all that is written is committed, so that whoever is told of
+// a group can describe it.
+func (j *joinCall) replyCommitted(o *op, resp *kmsg.JoinGroupResponse) {
+	p := parkedJoin{j.context, j.answer}
+	p.release(o, resp)
+}
+
+func (p *parkedJoin) release(o *op, resp *kmsg.JoinGroupResponse) {
+	o.reply(func(err error) {
+		if err != nil {
+			resp = joinError("", err)
+		}
+		p.answer(shapeJoin(p.context.Version, resp))
+	})
+}
+
 // rebalanceTimeoutMs: version 0 has none, there the session timeout stands for it.
 func (j *joinCall) rebalanceTimeoutMs() int32 {
 	if j.context.Version == 0 {
@@ -121,7 +137,7 @@ func (s *Shard) requireMemberID(o *op, g *group, j *joinCall) {
 	})
 	g.pending.add(id, session)
 	s.timers.set(session, o.now.Add(millis(j.req.SessionTimeoutMillis)))
-	j.refuse(id, kafkaerr.MemberIDRequired)
+	j.replyCommitted(o, joinError(id, kafkaerr.MemberIDRequired))
 }
 
 // newMemberID is the client's name or instance id with a random UUID.
@@ -156,12 +172,12 @@ func (s *Shard) joinKnownMember(o *op, g *group, j *joinCall) {
 		s.updateMember(o, g, m, j, "member joins again")
 	case g.state == CompletingRebalance && m.matches(protocolsOf(j.req)):
 		// The answer to its JoinGroup may have been lost.
-		j.reply(g.joinedResponse(m))
+		j.replyCommitted(o, g.joinedResponse(m))
 	case g.state == Stable && g.isLeader(id):
 		// The leader knows why: topics may have changed, which metadata does not show.
 		s.updateMember(o, g, m, j, "leader joins again")
 	case g.state == Stable && m.matches(protocolsOf(j.req)):
-		j.reply(g.joinedResponse(m))
+		j.replyCommitted(o, g.joinedResponse(m))
 	case g.state == Empty:
 		j.refuse(id, errUnknownMemberID)
 	default:
@@ -205,17 +221,21 @@ func (s *Shard) park(g *group, m *member, j *joinCall) {
 	g.joining++
 }
 
-// finishJoin answers a parked JoinGroup, if there is one.
+// finishJoin answers a parked JoinGroup at once, if there is one.
 func (s *Shard) finishJoin(g *group, m *member, resp *kmsg.JoinGroupResponse) {
-	p := m.joining
-	if p == nil {
-		return
+	if p := g.unpark(m); p != nil {
+		p.answer(shapeJoin(p.context.Version, resp))
 	}
-	m.joining = nil
-	if g.byID[m.id] == m {
+}
+
+// unpark takes the parked JoinGroup of a member, if there is one.
+func (g *group) unpark(m *member) *parkedJoin {
+	p := m.joining
+	if p != nil {
+		m.joining = nil
 		g.joining--
 	}
-	p.answer(shapeJoin(p.context.Version, resp))
+	return p
 }
 
 // validate checks that a member is who it says (ClassicGroup.validateMember).

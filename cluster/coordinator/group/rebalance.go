@@ -124,7 +124,9 @@ func (s *Shard) completeJoin(o *op, g *group) {
 	}
 	s.logger.Info("group has a new generation", "group", g.id, "generation", g.generation, "members", len(g.members))
 	for _, m := range g.members {
-		s.finishJoin(g, m, g.joinedResponse(m))
+		if p := g.unpark(m); p != nil {
+			p.release(o, g.joinedResponse(m))
+		}
 		m.isNew = false
 		s.resetSession(o, m)
 		g.unsynced[m.id] = struct{}{}
