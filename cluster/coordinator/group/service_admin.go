@@ -10,6 +10,7 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/coordinator"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // DescribeGroups describes groups of this coordinator. Answers come in the order asked.
@@ -67,47 +68,81 @@ func (s *Service) DeleteGroups(ctx context.Context, c Context, ids []string) []k
 // given up has none; one that is being loaded makes the list an error, since it would be
 // incomplete.
 func (s *Service) ListGroups(ctx context.Context, c Context, req *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
-	var (
-		mu     sync.Mutex
-		groups []kmsg.ListGroupsResponseGroup
-		failed error
-		left   int
-		known  bool
-		done   = make(chan struct{})
-	)
-	// Shards may answer before ReadAll has told how many they are: left goes below zero.
-	finish := func(n int) {
-		if left += n; left == 0 && known {
-			close(done)
-		}
-	}
-	add := func(list []kmsg.ListGroupsResponseGroup, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		groups = append(groups, list...)
-		if err != nil && !errors.Is(err, kafkaerr.NotCoordinator) {
-			failed = err
-		}
-		finish(-1)
-	}
-	n := s.Runtime.ReadAll(
-		func(_ int32, shard *Shard) { add(shard.ListGroups(req.StatesFilter, req.TypesFilter), nil) },
-		func(_ int32, err error) { add(nil, err) })
-	mu.Lock()
-	known = true
-	finish(n)
-	mu.Unlock()
-
+	groups, err := fromAll(ctx, s, func(shard *Shard) []kmsg.ListGroupsResponseGroup {
+		return shard.ListGroups(req.StatesFilter, req.TypesFilter)
+	})
 	resp := kmsg.NewPtrListGroupsResponse()
-	resp.Version = c.Version
-	select {
-	case <-done:
-	case <-ctx.Done():
-		resp.ErrorCode = kafkaerr.CoordinatorNotAvailable.Code
-		return resp
-	}
-	if resp.ErrorCode = answerCode(failed); failed == nil {
+	resp.Version, resp.ErrorCode = c.Version, answerCode(err)
+	if err == nil {
 		resp.Groups = groups
 	}
 	return resp
+}
+
+// CommittedOffset is one committed offset of a group that is coordinated here.
+type CommittedOffset struct {
+	Group     string
+	Topic     string
+	TopicID   uuid.UUID // zero if the record bears none
+	Partition int32
+	Offset    int64
+	// CommitTimestampMs is when it was committed, in ms since 1970.
+	CommitTimestampMs int64
+}
+
+// CommittedOffsets lists what all groups that are coordinated here have committed, in no
+// order; for metrics. Shards that are being loaded are left out.
+func (s *Service) CommittedOffsets(ctx context.Context) []CommittedOffset {
+	offsets, _ := fromAll(ctx, s, (*Shard).CommittedOffsets)
+	return offsets
+}
+
+// fromAll gathers what the shards here have to say. The error is of one that could not, but
+// not because it is not here any more.
+func fromAll[T any](ctx context.Context, s *Service, read func(*Shard) []T) ([]T, error) {
+	g := &gathering[T]{heard: make(chan struct{}, 1)}
+	n := s.Runtime.ReadAll(
+		func(_ int32, shard *Shard) { g.add(read(shard), nil) },
+		func(_ int32, err error) { g.add(nil, err) })
+	for {
+		all, parts, err := g.so()
+		if parts == n {
+			return all, err
+		}
+		select {
+		case <-g.heard:
+		case <-ctx.Done():
+			return all, kafkaerr.CoordinatorNotAvailable
+		}
+	}
+}
+
+// gathering is what was heard so far. Shards hand in their part without waiting.
+type gathering[T any] struct {
+	heard chan struct{}
+
+	mu    sync.Mutex
+	all   []T
+	parts int
+	err   error
+}
+
+func (g *gathering[T]) add(list []T, err error) {
+	g.mu.Lock()
+	g.all = append(g.all, list...)
+	g.parts++
+	if err != nil && !errors.Is(err, kafkaerr.NotCoordinator) {
+		g.err = err
+	}
+	g.mu.Unlock()
+	select {
+	case g.heard <- struct{}{}:
+	default:
+	}
+}
+
+func (g *gathering[T]) so() ([]T, int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.all, g.parts, g.err
 }
