@@ -25,6 +25,8 @@ const (
 	reasonEvicted   reason = "evicted"
 	reasonHandler   reason = "request_failed"
 	reasonFrameSize reason = "frame_size"
+	reasonTLS       reason = "tls_client"
+	reasonText      reason = "not_kafka"
 	reasonHeader    reason = "bad_header"
 	reasonUnserved  reason = "api_not_served"
 	reasonHalfFrame reason = "half_frame"
@@ -80,6 +82,10 @@ func reasonOfType(err error) reason {
 	switch {
 	case errors.As(err, &closed):
 		return reasonHandler
+	case errors.As(err, &size) && size.isTLS():
+		return reasonTLS
+	case errors.As(err, &size) && size.isText():
+		return reasonText
 	case errors.As(err, &size):
 		return reasonFrameSize
 	case errors.As(err, &served):

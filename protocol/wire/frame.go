@@ -38,7 +38,37 @@ type FrameSizeError struct {
 }
 
 func (e *FrameSizeError) Error() string {
+	begin := e.begin()
+	switch {
+	case e.isTLS():
+		return "the client speaks TLS, and this listener does not: security.protocol of the client and listener.security.protocol.map differ"
+	case e.isText():
+		return fmt.Sprintf("the client does not speak Kafka's protocol, it begins with %q: is it meant for another port?", begin[:])
+	}
 	return fmt.Sprintf("frame of %d bytes, want 1 to %d", e.Size, e.Max)
+}
+
+// begin is what was taken for the size.
+func (e *FrameSizeError) begin() (p [sizePrefix]byte) {
+	binary.BigEndian.PutUint32(p[:], uint32(e.Size))
+	return p
+}
+
+// isTLS knows the first bytes of a handshake: its type and a version 3.x.
+func (e *FrameSizeError) isTLS() bool {
+	const handshake, major = 0x16, 0x03
+	p := e.begin()
+	return p[0] == handshake && p[1] == major
+}
+
+// isText knows protocols that begin with letters, such as HTTP.
+func (e *FrameSizeError) isText() bool {
+	for _, c := range e.begin() {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // errMemory ends a connection that waited too long for the rest of a frame's memory.

@@ -440,6 +440,31 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
+// Who speaks another protocol finds out from the log, whatever else is refused meanwhile.
+func TestOtherProtocolsAreNamedInTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Handler: echo})
+		for _, begin := range []string{"\xff\xff\xff\xff", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET / HTTP/1.1\r\n\r\n", "SSH-2.0-OpenSSH\r\n"} {
+			c := r.dial()
+			c.send([]byte(begin))
+			c.expect("EOF")
+		}
+		got := strings.Join(r.log.take(), "\n")
+		for _, want := range []string{
+			"kind=frame_size", "frame of -1 bytes",
+			"kind=tls_client", "speaks TLS, and this listener does not",
+			"kind=not_kafka", `begins with "GET "`,
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in\n%s", want, got)
+			}
+		}
+		if lines := strings.Count(got, "\n") + 1; lines != 3 {
+			t.Errorf("%d lines, want one of each kind", lines)
+		}
+	})
+}
+
 // gathered is every series with a value, by name and label.
 func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	families, err := reg.Gather()
