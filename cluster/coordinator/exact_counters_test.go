@@ -1,0 +1,208 @@
+package coordinator
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// TestExact runs counters through the exact tier. Its invariants:
+//
+//	OneAnswer         every operation is answered once
+//	AckedIsThere      what was answered without error is in the log, for good
+//	RefusedIsNot      what was refused is not in it
+//	NoLostUpdate      the log has each value of a counter once, in order: no operation was
+//	                  decided on state that did not stay
+//	StateIsTheLog     committed and newest state are what the log says, at any time
+//	OrderOfAnswers    operations are acknowledged in their order
+func TestExact(t *testing.T) {
+	seeds := *exactRuns
+	first := uint64(1)
+	if *oneSeed != 0 {
+		first, seeds = *oneSeed, 1
+	}
+	var all counts
+	for seed := first; seed < first+seeds && !t.Failed(); seed++ {
+		RunExact(t, seed, 400, func(w *ExactWorld) ExactWorkload { return &countersWorkload{w: w, counts: &all} })
+	}
+	if *oneSeed == 0 && !t.Failed() {
+		all.requireAll(t)
+	}
+}
+
+// counts is what a whole run has met: a tier that never sees a fault proves nothing.
+type counts struct{ acked, refused, late, lost, hooks int }
+
+func (c *counts) requireAll(t *testing.T) {
+	if c.acked == 0 || c.refused == 0 || c.late == 0 || c.lost == 0 || c.hooks == 0 {
+		t.Errorf("something was never met: %+v", *c)
+	}
+}
+
+type countersWorkload struct {
+	w      *ExactWorld
+	counts *counts
+	shard  *counters
+	ops    []*counterOp // of this life
+	number int
+	life   int
+	last   int // the last operation that was acknowledged in this life
+}
+
+type counterOp struct {
+	number, life int
+	records      []counterValue
+	issued       time.Time
+	answers      int
+}
+
+type counterValue struct {
+	name string
+	n    int64
+}
+
+func (c *countersWorkload) NewShard() Shard {
+	if err := c.Ended(); err != nil && !c.w.Killed {
+		c.w.Errorf("%v", err)
+	}
+	c.life, c.last, c.ops = c.life+1, -1, nil
+	c.shard = newCounters(0)
+	c.shard.onTick = func(time.Time) Effects { return c.op(c.value("ticks")) }
+	c.shard.deadline = c.w.now.Add(time.Second)
+	c.shard.onLoaded = Effects{}
+	return c.shard
+}
+
+func (c *countersWorkload) value(name string) counterValue {
+	n, _ := c.shard.values.Get(name)
+	return counterValue{name, n + 1}
+}
+
+// op is an operation that writes values.
+func (c *countersWorkload) op(values ...counterValue) Effects {
+	c.number++
+	op := &counterOp{number: c.number, life: c.life, records: values, issued: c.w.now}
+	c.ops = append(c.ops, op)
+	e := Effects{Answers: []func(error){func(err error) { c.answered(op, err) }}}
+	for _, v := range values {
+		e.Records = append(e.Records, counterRecord(v.name, v.n))
+	}
+	c.w.Tracef("op %d: %v", op.number, values)
+	return e
+}
+
+func (c *countersWorkload) Step(_ time.Time, rng *rand.Rand, do func(Effects)) {
+	name := string(rune('a' + rng.IntN(4)))
+	switch rng.IntN(12) {
+	case 0:
+		do(c.op())
+	case 1:
+		do(c.op(c.value("x"), c.value("y")))
+	case 2:
+		e := c.op(c.value("p"), c.value("q"), c.value("r"), c.value("s"))
+		e.Divisible = true
+		e.Answers = nil // a part may be refused
+		c.ops = c.ops[:len(c.ops)-1]
+		do(e)
+	case 3:
+		e := c.op(c.value(name))
+		e.Committed = func(time.Time) Effects { c.counts.hooks++; return c.op(c.value("committed")) }
+		e.Refused = func(time.Time, error) Effects { c.counts.hooks++; return c.op(c.value("refused")) }
+		do(e)
+	case 4:
+		e := c.op()
+		e.Records = []Record{{Key: make([]byte, 700), Value: make([]byte, 8)}} // never fits
+		do(e)
+	default:
+		do(c.op(c.value(name)))
+	}
+}
+
+func (c *countersWorkload) answered(op *counterOp, err error) {
+	if op.answers++; op.answers > 1 {
+		c.w.Errorf("OneAnswer: operation %d was answered again: %v", op.number, err)
+	}
+	if err == nil {
+		c.acked(op)
+		return
+	}
+	c.w.Tracef("op %d: %v", op.number, err)
+	in := c.find(op.records)
+	late := c.w.now.Sub(op.issued) >= 5*time.Second
+	switch {
+	case errors.Is(err, kafkaerr.NotCoordinator):
+		c.counts.lost++
+	case late && errors.Is(err, kafkaerr.CoordinatorNotAvailable):
+		c.counts.late++
+	case in && len(op.records) > 0:
+		c.w.Errorf("RefusedIsNot: operation %d got %v and is in the log", op.number, err)
+	default:
+		c.counts.refused++
+	}
+}
+
+func (c *countersWorkload) acked(op *counterOp) {
+	c.counts.acked++
+	c.w.Tracef("op %d: ok", op.number)
+	if !c.find(op.records) {
+		c.w.Errorf("AckedIsThere: operation %d is not among the committed records", op.number)
+	}
+	if op.life != c.life {
+		c.w.Errorf("operation %d of life %d was acknowledged in life %d", op.number, op.life, c.life)
+	}
+	if op.number < c.last {
+		c.w.Errorf("OrderOfAnswers: operation %d was acknowledged after %d", op.number, c.last)
+	}
+	c.last = op.number
+}
+
+// find tells whether all values are in the committed part of the log.
+func (c *countersWorkload) find(values []counterValue) bool {
+	records := c.w.Records()[:c.w.Committed()]
+	for _, v := range values {
+		found := false
+		for _, r := range records {
+			found = found || string(r.Key) == v.name && int64(binary.BigEndian.Uint64(r.Value)) == v.n
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *countersWorkload) Check(records []Record, newest bool) error {
+	want := map[string]int64{}
+	for o, r := range records {
+		name, n := string(r.Key), int64(binary.BigEndian.Uint64(r.Value))
+		if n != want[name]+1 && name != "foreign" {
+			return fmt.Errorf("NoLostUpdate: %s is %d at offset %d, after %d", name, n, o, want[name])
+		}
+		want[name] = n
+	}
+	got := maps.Collect(c.shard.values.AllCommitted())
+	if newest {
+		got = maps.Collect(c.shard.values.All())
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		return fmt.Errorf("StateIsTheLog (-log +shard): %s", d)
+	}
+	return nil
+}
+
+func (c *countersWorkload) Ended() error {
+	for _, op := range c.ops {
+		if op.answers == 0 {
+			return fmt.Errorf("OneAnswer: operation %d was never answered", op.number)
+		}
+	}
+	return nil
+}
