@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,6 +145,12 @@ func (f *fetchCall) sessionRequest() fetchsession.Request {
 	return r
 }
 
+// failedPartition is a partition that nobody has to read.
+type failedPartition struct {
+	part fetchsession.Partition
+	err  error
+}
+
 // resolve sorts the session's partitions into those to read and those that fail at once,
 // which come last in the answer.
 func (f *fetchCall) resolve() {
@@ -151,13 +158,12 @@ func (f *fetchCall) resolve() {
 	wanted := f.session.Partitions(f.one.wanted[:0], func(id uuid.UUID) string { return nameOf(image, id) })
 	f.parts = room(f.one.part[:], len(wanted))
 	f.ask.Partitions = room(f.one.ask[:], len(wanted))
-	var failed []fetchsession.Partition
-	var errs []error
+	var failed []failedPartition
 	for i := range wanted {
 		p := &wanted[i]
 		at, err := f.find(image, p)
 		if err != nil && !errors.Is(err, kafkaerr.InconsistentTopicID) {
-			failed, errs = append(failed, *p), append(errs, err)
+			failed = append(failed, failedPartition{*p, err})
 			continue
 		}
 		f.parts = append(f.parts, *p)
@@ -168,11 +174,27 @@ func (f *fetchCall) resolve() {
 		})
 	}
 	f.results = room(f.one.result[:], len(wanted))[:len(f.parts)]
-	f.parts = append(f.parts, failed...)
-	for _, err := range errs {
-		f.results = append(f.results, unreadable(err))
-	}
+	f.fail(failed)
 	f.bounds()
+}
+
+// fail puts the partitions that failed behind those to read. Where a consumer asks, ids
+// that no topic has come before names that none has: Kafka looks at them in two rounds,
+// with the consumer's permissions in between (KafkaApis.handleFetchRequest).
+func (f *fetchCall) fail(failed []failedPartition) {
+	if id, _ := f.replicaID(); id < 0 {
+		slices.SortStableFunc(failed, func(a, b failedPartition) int { return cmp.Compare(a.round(), b.round()) })
+	}
+	for _, p := range failed {
+		f.parts, f.results = append(f.parts, p.part), append(f.results, unreadable(p.err))
+	}
+}
+
+func (p failedPartition) round() int {
+	if errors.Is(p.err, kafkaerr.UnknownTopicID) {
+		return 0
+	}
+	return 1
 }
 
 // find is where a partition is. From version 13 on the session knows topics by the name

@@ -306,6 +306,27 @@ func TestFetchErrorsOfAPartitionStandLast(t *testing.T) {
 	}
 }
 
+// KafkaApis looks for a consumer's unknown ids before it looks for its partitions.
+func TestFetchOfAConsumerAnswersUnknownIDsBeforeUnknownPartitions(t *testing.T) {
+	for replicaID, want := range map[int32][2]int16{
+		-1: {kafkaerr.UnknownTopicID.Code, kafkaerr.UnknownTopicOrPartition.Code},
+		2:  {kafkaerr.UnknownTopicOrPartition.Code, kafkaerr.UnknownTopicID.Code},
+	} {
+		f := newFixture(t)
+		req := fetchRequest(13)
+		req.ReplicaID = replicaID
+		req.Topics[0].Partitions[0].Partition = 9
+		unknown := fetchRequest(13).Topics[0]
+		unknown.TopicID = uuid.UUID{7}
+		req.Topics = append(req.Topics, unknown)
+		topics := ask[*kmsg.FetchResponse](t, f, req).Topics
+		got := [2]int16{topics[0].Partitions[0].ErrorCode, topics[1].Partitions[0].ErrorCode}
+		if got != want {
+			t.Errorf("replica %d: errors %v, want %v", replicaID, got, want)
+		}
+	}
+}
+
 func TestFetchSessionLeavesOutWhatDidNotChange(t *testing.T) {
 	f := newFixture(t)
 	f.replicas.fetched = replica.FetchResult{HighWatermark: 10, LastStableOffset: 10}
