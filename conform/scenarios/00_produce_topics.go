@@ -25,11 +25,7 @@ func produceByID(r *conform.R) {
 // produceInternal writes to the topic of the group coordinators.
 func produceInternal(r *conform.R) {
 	const internal = "=__consumer_offsets"
-	find := kmsg.NewPtrFindCoordinatorRequest()
-	find.Version, find.CoordinatorKey = 1, r.Name("g")
-	r.Until("internal topic", func() kmsg.Request { return find }, func(resp kmsg.Response) bool {
-		return resp.(*kmsg.FindCoordinatorResponse).ErrorCode == 0
-	})
+	awaitCoordinator(r, "g")
 	r.LearnTopic(internal)
 	for _, v := range conform.Versions(0) {
 		r.Send(label(v, "internal topic"), produceOf(r, v, data{internal, 0, batchOf(r, "x")}))

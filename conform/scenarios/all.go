@@ -11,6 +11,7 @@ func All() []conform.Scenario {
 	return slices.Concat(
 		produce(),
 		administration(),
+		fetch(),
 		listOffsets(),
 		offsetCommit(),
 		offsetFetch(),
