@@ -72,6 +72,9 @@ func listGroups(r *conform.R) {
 			l := resp.(*kmsg.ListGroupsResponse)
 			mine := []string{r.Name("g"), r.Name("simple")}
 			l.Groups = slices.DeleteFunc(l.Groups, func(g kmsg.ListGroupsResponseGroup) bool { return !slices.Contains(mine, g.Group) })
+			if len(l.Groups) == 0 {
+				l.Groups = nil // as if none had come
+			}
 		})
 	}
 	for _, v := range conform.Versions(16) {
