@@ -3,10 +3,13 @@ package handlers
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // FindCoordinator (key 10), versions 0–6: which broker coordinates a group.
@@ -48,7 +51,7 @@ func (h *Handlers) findCoordinator(_ context.Context, c call, req *kmsg.FindCoor
 }
 
 // coordinator is the answer for one key. Where several are asked for, Kafka leaves the
-// message of each empty, unless it refuses the whole request.
+// message of each empty, unless it refuses the whole request: for a type that is none.
 func (h *Handlers) coordinator(c call, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	found := kmsg.NewFindCoordinatorResponseCoordinator()
 	found.Key, found.NodeID, found.Port = key, -1, -1
@@ -63,7 +66,7 @@ func (h *Handlers) coordinator(c call, kind int8, key string) kmsg.FindCoordinat
 		err = kafkaerr.CoordinatorNotAvailable
 	}
 	found.ErrorCode = kafkaerr.Code(err)
-	if c.request.Version < 4 || kafkaerr.Code(err) == kafkaerr.InvalidRequest.Code {
+	if c.request.Version < 4 || kind < groupCoordinator || kind > shareCoordinator {
 		found.ErrorMessage = kafkaerr.Message(err)
 	}
 	return found
@@ -76,9 +79,35 @@ func (h *Handlers) coordinatorID(c call, kind int8, key string) (int32, error) {
 	case transactionCoordinator:
 		return -1, kafkaerr.TransactionalIDAuthorizationFailed
 	case shareCoordinator:
-		if c.request.Version >= 6 {
+		if c.request.Version >= 6 && isSharePartitionKey(key) {
 			return -1, kafkaerr.ClusterAuthorizationFailed
 		}
 	}
 	return -1, kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("there are no coordinators of type %d", kind))
+}
+
+// isSharePartitionKey reports whether key is a group's id, which may have colons in it, a
+// topic's id and a partition with colons between them (Kafka's SharePartitionKey).
+func isSharePartitionKey(key string) bool {
+	rest, partition, ok := cutLast(key)
+	if !ok {
+		return false
+	}
+	group, topicID, ok := cutLast(rest)
+	if !ok || strings.TrimSpace(group) == "" {
+		return false
+	}
+	if _, err := uuid.Parse(topicID); err != nil {
+		return false
+	}
+	_, err := strconv.ParseInt(partition, 10, 32)
+	return err == nil
+}
+
+func cutLast(s string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
 }

@@ -367,7 +367,7 @@ func TestFindCoordinator(t *testing.T) {
 		{"its broker is fenced", 4, 0, nil, 2, 15, ""},
 		{"a transaction", 6, 1, nil, 1, 53, ""},
 		{"a transaction, version 1", 1, 1, nil, 1, 53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Transactional ID authorization failed."},
-		{"share state", 6, 2, nil, 1, 31, ""},
+		{"share state", 6, 2, nil, 1, 42, ""},
 		{"share state before its time", 5, 2, nil, 1, 42, ""},
 		{"no such type", 6, 7, nil, 1, 42, ""},
 	} {
@@ -391,6 +391,24 @@ func TestFindCoordinator(t *testing.T) {
 		}
 		if found := node == 1 && host == "registered"; code != c.want || found != (c.want == 0) || !found && node != -1 {
 			t.Errorf("%s: code %d node %d at %q, want %d", c.name, code, node, host, c.want)
+		}
+	}
+}
+
+// The key of share state is a group, which may have colons in it, a topic id and a
+// partition; whoever asks with one is a broker, and we have no other.
+func TestFindCoordinatorOfShareState(t *testing.T) {
+	const topic = "4L6g3nShT-eMCtK--X86sw"
+	for key, want := range map[string]int16{
+		"": 42, "g": 42, "g:" + topic: 42, ":" + topic + ":0": 42, " :" + topic + ":0": 42, "g:nope:0": 42,
+		"g:" + topic + ":": 42, "g:" + topic + ":x": 42, "g:" + topic + ":2147483648": 42,
+		"g:" + topic + ":0": 31, "a:b:" + topic + ":7": 31,
+	} {
+		req := kmsg.NewPtrFindCoordinatorRequest()
+		req.Version, req.CoordinatorType, req.CoordinatorKeys = 6, 2, []string{key}
+		resp := ask[*kmsg.FindCoordinatorResponse](t, newFixture(t), req)
+		if got := resp.Coordinators[0]; got.ErrorCode != want || got.NodeID != -1 {
+			t.Errorf("%q: code %d, node %d, want %d", key, got.ErrorCode, got.NodeID, want)
 		}
 	}
 }

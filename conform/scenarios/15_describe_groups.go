@@ -71,7 +71,7 @@ func listGroups(r *conform.R) {
 		r.SendOnly(label(version, "%s", what), req, func(resp kmsg.Response) {
 			l := resp.(*kmsg.ListGroupsResponse)
 			mine := []string{r.Name("g"), r.Name("simple")}
-			l.Groups = slices.DeleteFunc(l.Groups, func(g kmsg.ListGroupsResponseGroup) bool { return !slices.Contains(mine, g.Group) })
+			l.Groups = slices.DeleteFunc(append([]kmsg.ListGroupsResponseGroup{}, l.Groups...), func(g kmsg.ListGroupsResponseGroup) bool { return !slices.Contains(mine, g.Group) })
 			if len(l.Groups) == 0 {
 				l.Groups = nil // as if none had come
 			}
