@@ -121,7 +121,9 @@ func (r *renderer) field(path, kind, name string, f reflect.Value) []Field {
 	case name == "RecordBatches" || name == "Records":
 		return r.recordBatches(below, name, f)
 	case f.Kind() == reflect.Struct:
-		r.structure(below, kind+"."+name, f)
+		if !isDefault(f) {
+			r.structure(below, kind+"."+name, f)
+		}
 		return nil
 	case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct:
 		if !f.IsNil() {
@@ -134,6 +136,17 @@ func (r *renderer) field(path, kind, name string, f reflect.Value) []Field {
 	default:
 		return []Field{{name, r.plain(name, f)}}
 	}
+}
+
+// isDefault reports whether a struct is what is read where an answer has none: a tagged
+// field, or one of a later version. It needs no line. That no broker writes such a field
+// out shows in the number of bytes.
+func isDefault(v reflect.Value) bool {
+	none := reflect.New(v.Type())
+	if d, ok := none.Interface().(interface{ Default() }); ok {
+		d.Default()
+	}
+	return reflect.DeepEqual(none.Elem().Interface(), v.Interface())
 }
 
 // structures renders an array of structs and returns its length as value.
