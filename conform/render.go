@@ -42,8 +42,7 @@ var sets = map[string]bool{
 	"DeleteRecordsResponse.Topics.Partitions": true, "ApiVersionsResponse.ApiKeys": true,
 	"ApiVersionsResponse.SupportedFeatures": true, "ApiVersionsResponse.FinalizedFeatures": true,
 	"DescribeConfigsResponse.Resources": true, "DescribeConfigsResponse.Resources.Configs": true,
-	"DescribeConfigsResponse.Resources.Configs.ConfigSynonyms": true,
-	"AlterConfigsResponse.Resources":                           true, "IncrementalAlterConfigsResponse.Resources": true,
+	"AlterConfigsResponse.Resources": true, "IncrementalAlterConfigsResponse.Resources": true,
 	"CreatePartitionsResponse.Topics": true, "ListConfigResourcesResponse.ConfigResources": true,
 	"DescribeLogDirsResponse.Dirs.Topics": true, "DescribeLogDirsResponse.Dirs.Topics.Partitions": true,
 	"AddPartitionsToTxnResponse.Topics": true, "AddPartitionsToTxnResponse.Topics.Partitions": true,
@@ -56,6 +55,12 @@ var sets = map[string]bool{
 	"DescribeClientQuotasResponse.Entries": true, "DescribeUserSCRAMCredentialsResponse.Results": true,
 	"AlterUserSCRAMCredentialsResponse.Results": true, "ConsumerGroupDescribeResponse.Groups": true,
 	"ConsumerGroupDescribeResponse.Groups.Members": true, "DescribeACLsResponse.Resources": true,
+	"ElectLeadersResponse.Topics.Partitions": true, "AlterReplicaLogDirsResponse.Topics": true,
+	"ListPartitionReassignmentsResponse.Topics": true, "ListPartitionReassignmentsResponse.Topics.Partitions": true,
+	"DescribeClientQuotasResponse.Entries.Entity": true, "DescribeClientQuotasResponse.Entries.Values": true,
+	"AlterClientQuotasResponse.Entries": true, "AlterClientQuotasResponse.Entries.Entity": true,
+	"UpdateFeaturesResponse.Results":                               true,
+	"DescribeUserSCRAMCredentialsResponse.Results.CredentialInfos": true,
 }
 
 // nodeFields hold a node id.
@@ -239,7 +244,7 @@ func (r *renderer) number(name string, f reflect.Value) string {
 		return r.node(int32(v))
 	}
 	if name == "Port" {
-		return "port"
+		return r.port(v)
 	}
 	if f.Kind() == reflect.Int64 {
 		return r.integer(v)

@@ -78,6 +78,17 @@ func (s *symbols) node(id int32) string {
 	return strconv.Itoa(int(id))
 }
 
+// port is "port" for one that a node advertises.
+func (s *symbols) port(v int64) string {
+	number := strconv.FormatInt(v, 10)
+	for addr := range s.addrs {
+		if strings.HasSuffix(addr, ":"+number) {
+			return "port"
+		}
+	}
+	return number
+}
+
 // integer is any number of 64 bits: a time if it is near one that the run knows.
 func (s *symbols) integer(v int64) string {
 	window := timeWindow.Milliseconds()
