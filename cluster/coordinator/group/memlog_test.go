@@ -37,6 +37,13 @@ func newMemLog(partitions int32) *memLog {
 	return l
 }
 
+// hold lets the high watermark of a partition stand still.
+func (l *memLog) hold(i int32, hold bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.partitions[i].hold = hold
+}
+
 func (l *memLog) Append(p coordinator.Partition, records []byte) (int64, error) {
 	l.mu.Lock()
 	part := l.partitions[p.Index]

@@ -149,14 +149,14 @@ func TestWhoGivesUpWaiting(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *testBroker) {
 		b.createTopic()
 		id := groupsOn(0, 1)[0]
-		b.log.partitions[0].hold = true
+		b.log.hold(0, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		resp := b.OffsetCommit(ctx, Context{Version: 9}, commitOf(id, "t", 0, 7))
 		if code := resp.Topics[0].Partitions[0].ErrorCode; code != kafkaerr.CoordinatorNotAvailable.Code {
 			t.Errorf("commit: %s", errorName(code))
 		}
-		b.log.partitions[0].hold = false
+		b.log.hold(0, false)
 		b.OffsetCommit(t.Context(), Context{Version: 9}, commitOf(id, "t", 1, 8))
 		want := kmsg.OffsetFetchResponseGroupTopicPartition{Partition: 0, Offset: 7, LeaderEpoch: -1, Metadata: new(string)}
 		if got := b.fetch(id)[0]; !cmp.Equal(got, want, cmp.AllowUnexported(kmsg.Tags{})) {
