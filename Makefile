@@ -19,7 +19,7 @@ KILLS ?= 100
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/klamm, one static binary
@@ -90,8 +90,24 @@ crash: ## kill a broker with SIGKILL, KILLS times for each durability, under loa
 	cd compat-tests && KILLS=$(KILLS) EVIDENCE=$(CURDIR)/docs/evidence/crash.txt $(GO) test -count=1 -timeout 60m -v ./crash
 
 .PHONY: compat
-compat: ## every foreign client (needs kcat)
-	cd compat-tests && $(GO) test -count=1 -timeout 20m ./franz ./kcat
+compat: ## foreign clients in Go, and librdkafka (needs kcat)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m -p 1 ./franz ./sarama ./kafkago ./kcat
+
+.PHONY: compat-java
+compat-java: ## Kafka's own consumer, alone and in a group with others (needs a JDK, kcat, and Maven once)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m ./javaclient
+
+.PHONY: compat-python
+compat-python: ## kafka-python (needs Python with venv, and pip once)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m ./python
+
+.PHONY: compat-node
+compat-node: ## KafkaJS (needs Node.js, and npm once)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m ./node
+
+.PHONY: compat-kafka
+compat-kafka: ## the life of a group against Apache Kafka: are the tests right? (needs all of the above)
+	cd compat-tests && BROKER=kafka $(GO) test -count=1 -timeout 40m -p 1 -run 'Group$$' ./franz ./sarama ./kafkago ./kcat ./javaclient ./python ./node
 
 .PHONY: dumplog
 dumplog: ## Kafka's own DumpLogSegments reads every file (needs Java, and Maven once)

@@ -3,8 +3,14 @@
 // packages and never by a skipped test.
 //
 //	harness   builds the binary, starts, kills and stops processes
+//	groups    the life of a consumer group, which the clients below play
 //	franz     franz-go (only Go is needed)
+//	sarama    IBM/sarama (the same)
+//	kafkago   segmentio/kafka-go (the same)
 //	kcat      librdkafka's command line (kcat on PATH)
+//	javaclient  Kafka's own consumer (a JDK, kcat, and Maven once)
+//	python    kafka-python (Python with venv, and pip once)
+//	node      KafkaJS (Node.js, and npm once)
 //	dumplog   Kafka's DumpLogSegments reads our files (Java, and Maven once)
 //	crash     SIGKILL in a loop under load of three client programs (kcat on PATH)
 //	disk      a file system that fills up (root, for mounting it)

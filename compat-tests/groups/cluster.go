@@ -1,0 +1,34 @@
+package groups
+
+import (
+	"os"
+	"testing"
+
+	"github.com/klamm-mq/klamm/compat-tests/harness"
+	"github.com/klamm-mq/klamm/compat-tests/java"
+)
+
+// Cluster is a broker that can be killed and started again.
+type Cluster interface {
+	Address() string
+	Kill()
+	Start()
+}
+
+type klamm struct{ *harness.Broker }
+
+func (k klamm) Address() string { return k.Addr }
+
+type kafka struct{ *java.Broker }
+
+func (k kafka) Address() string { return k.Addr }
+
+// StartCluster starts klamm, or Apache Kafka if BROKER=kafka asks for it, with the
+// defaults of either.
+func StartCluster(t testing.TB) Cluster {
+	t.Helper()
+	if os.Getenv("BROKER") == "kafka" {
+		return kafka{java.StartBroker(t, harness.FreePort(t), harness.FreePort(t))}
+	}
+	return klamm{harness.Start(t)}
+}

@@ -1,0 +1,175 @@
+package groups
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Member is what a program is told.
+type Member struct {
+	Bootstrap, Topic, Group string
+	Name                    string // its client id
+	Instance                string // group.instance.id, "" for a dynamic member
+	SessionTimeoutMs        int
+}
+
+// Program is one client library.
+type Program struct {
+	Name    string
+	Command func(t testing.TB, m Member) *exec.Cmd
+	// Parse reads a line; nil reads what package groups asks for.
+	Parse func(line string) (Event, bool)
+}
+
+// Event is what a member has printed.
+type Event struct {
+	Assigned  bool    // else it is a record
+	Partition []int32 // all that are assigned, or the record's one
+	Offset    int64
+	Value     string
+}
+
+func parse(line string) (Event, bool) {
+	if list, found := strings.CutPrefix(line, "assigned"); found {
+		parts, ok := Partitions(strings.TrimSpace(list))
+		return Event{Assigned: true, Partition: parts}, ok
+	}
+	var e Event
+	var p int32
+	n, _ := fmt.Sscanf(line, "record %d %d %s", &p, &e.Offset, &e.Value)
+	e.Partition = []int32{p}
+	return e, n == 3
+}
+
+// Partitions reads numbers with commas between them.
+func Partitions(list string) (parts []int32, ok bool) {
+	if list == "" {
+		return nil, true
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
+		if err != nil {
+			return nil, false
+		}
+		parts = append(parts, int32(n))
+	}
+	slices.Sort(parts)
+	return parts, true
+}
+
+// process is a running member.
+type process struct {
+	Member
+	cmd    *exec.Cmd
+	exited chan struct{}
+
+	mu       sync.Mutex
+	assigned []int32
+	records  int
+	lines    []string // the newest
+}
+
+// keptLines is how much of a member's output a failure shows.
+const keptLines = 40
+
+func (l *life) start(program Program, name, instance string) *process {
+	l.t.Helper()
+	m := Member{
+		Bootstrap: l.cluster.Address(), Topic: l.topic, Group: l.group, Name: name, Instance: instance,
+		SessionTimeoutMs: int(sessionTimeout.Milliseconds()),
+	}
+	p := &process{Member: m, cmd: program.Command(l.t, m), exited: make(chan struct{})}
+	read, write := io.Pipe()
+	p.cmd.Stdout, p.cmd.Stderr = write, write
+	if err := p.cmd.Start(); err != nil {
+		l.t.Fatalf("start %s: %v", name, err)
+	}
+	lines := program.Parse
+	if lines == nil {
+		lines = parse
+	}
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		in := bufio.NewScanner(read)
+		in.Buffer(nil, 1<<20)
+		for in.Scan() {
+			l.line(p, lines, in.Text())
+		}
+	}()
+	go func() {
+		_ = p.cmd.Wait() // how it ended shows in what it did
+		_ = write.Close()
+		<-followed
+		close(p.exited)
+		l.changed()
+	}()
+	l.t.Cleanup(p.kill)
+	l.members = append(l.members, p)
+	return p
+}
+
+func (l *life) line(p *process, parse func(string) (Event, bool), text string) {
+	e, ok := parse(text)
+	p.mu.Lock()
+	switch {
+	case ok && e.Assigned:
+		p.assigned = e.Partition
+	case ok:
+		p.records++
+	}
+	if !ok || e.Assigned {
+		p.lines = append(p.lines, text)
+		p.lines = p.lines[max(0, len(p.lines)-keptLines):]
+	}
+	p.mu.Unlock()
+	if ok && !e.Assigned {
+		l.seen.add(e)
+	}
+	l.changed()
+}
+
+func (p *process) partitions() []int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.assigned)
+}
+
+func (p *process) read() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.records
+}
+
+func (p *process) gone() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *process) kill() { p.signal(syscall.SIGKILL) }
+
+// leave asks the member to leave the group, and waits until it is gone.
+func (p *process) leave() { p.signal(syscall.SIGTERM) }
+
+func (p *process) signal(s syscall.Signal) {
+	_ = p.cmd.Process.Signal(s) // it may have ended by itself
+	<-p.exited
+}
+
+func (p *process) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%s: assigned %v, %d records, gone %v\n    %s", p.Name, p.assigned, p.records, p.gone(), strings.Join(p.lines, "\n    "))
+}

@@ -1,0 +1,37 @@
+// A member of a group that reads with KafkaJS (see package groups).
+const { Kafka, logLevel } = require('kafkajs')
+
+const options = Object.fromEntries(process.argv.slice(2).map((arg) => arg.slice(2).split(/=(.*)/s, 2)))
+
+const kafka = new Kafka({ clientId: options.name, brokers: [options.bootstrap], logLevel: logLevel.INFO })
+const consumer = kafka.consumer({
+  groupId: options.group,
+  sessionTimeout: Number(options['session-ms']),
+  heartbeatInterval: 1000,
+  retry: { retries: 100, maxRetryTime: 1000 },
+})
+
+const say = (...words) => console.log(...words)
+
+async function main() {
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => say('assigned', (payload.memberAssignment[options.topic] || []).join(',')))
+  consumer.on(consumer.events.REBALANCING, () => say('assigned'))
+  process.on('SIGTERM', async () => {
+    await consumer.disconnect()
+    process.exit(0)
+  })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [options.topic], fromBeginning: true })
+  await consumer.run({
+    autoCommit: false,
+    eachMessage: async ({ topic, partition, message }) => {
+      say('record', partition, message.offset, message.value.toString())
+      await consumer.commitOffsets([{ topic, partition, offset: String(BigInt(message.offset) + 1n) }])
+    },
+  })
+}
+
+main().catch((error) => {
+  console.error(error)
+  process.exit(1)
+})

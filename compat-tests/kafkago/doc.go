@@ -1,0 +1,2 @@
+// Package kafkago drives klamm with segmentio/kafka-go.
+package kafkago

@@ -1,0 +1,2 @@
+// Package node drives klamm with KafkaJS (needs Node.js, and npm once).
+package node

@@ -1,0 +1,2 @@
+// Package sarama drives klamm with IBM/sarama.
+package sarama

@@ -1,0 +1,9 @@
+package sarama
+
+import (
+	"testing"
+
+	"github.com/klamm-mq/klamm/compat-tests/groups"
+)
+
+func TestGroup(t *testing.T) { groups.Run(t, groups.Go("sarama")) }
