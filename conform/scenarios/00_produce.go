@@ -55,6 +55,10 @@ func produceOf(r *conform.R, version int16, parts ...data) *kmsg.ProduceRequest 
 	return req
 }
 
+// produceVersions are versions that differ in what they answer: about records, about
+// errors of records, in compact form, by id.
+func produceVersions() []int16 { return []int16{3, 5, 8, 9, 13} }
+
 // batchOf is a batch of these values.
 func batchOf(r *conform.R, values ...string) []byte {
 	return conform.Batch{Records: r.Values(values...)}.Bytes()

@@ -45,7 +45,7 @@ func compressedZeros(r *conform.R, codec kgo.CompressionCodecType, n int) []byte
 func produceMaxMessage(r *conform.R) {
 	r.CreateTopic("zero", 1, "max.message.bytes", "0")
 	r.CreateTopic("small", 1, "max.message.bytes", "1000")
-	for _, v := range conform.Versions(0) {
+	for _, v := range produceVersions() {
 		r.Send(label(v, "limit 0"), produceOf(r, v, data{"zero", 0, batchOf(r, "x")}))
 		for _, size := range []int{999, 1000, 1001, 2000} {
 			r.Send(label(v, "%d bytes", size), produceOf(r, v, data{"small", 0, ofSize(r, size)}))

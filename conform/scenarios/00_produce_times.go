@@ -48,7 +48,7 @@ func produceTimestamps(r *conform.R, kind topicKind) {
 		{"-1", []int64{-1}},
 		{"0", []int64{0}},
 	}
-	for _, v := range []int16{3, 7, 8, 13} {
+	for _, v := range produceVersions() {
 		for _, c := range cases {
 			recs := recordsAt(c.times...)
 			r.Send(label(v, "%s", c.name), produceOf(r, v, data{"t", 0, conform.Batch{Records: recs}.Bytes()}))

@@ -29,16 +29,13 @@ func waiting(req *kmsg.FetchRequest, waitMs, bytes int32) *kmsg.FetchRequest {
 	return req
 }
 
-// waitVersions are versions that differ in sessions, epochs and ids.
-func waitVersions() []int16 { return []int16{4, 7, 11, 12, 13, 16, 18} }
-
 // fetchNoWait has reasons to answer at once, however long it may wait.
 func fetchNoWait(r *conform.R) {
 	r.CreateTopic("a", 2)
 	r.CreateTopic("empty", 1)
 	r.Quiet(produceOf(r, 9, data{"a", 0, ofSize(r, 100)}))
 	empty, full := from{"empty", 0, 0}, from{"a", 0, 0}
-	for _, v := range waitVersions() {
+	for _, v := range fetchVersions() {
 		for _, c := range []struct {
 			name       string
 			wait, need int32
@@ -69,7 +66,7 @@ func fetchWaitOut(r *conform.R) {
 	const wait = 60
 	r.CreateTopic("a", 2)
 	r.Quiet(produceOf(r, 9, data{"a", 0, ofSize(r, 100)}))
-	for _, v := range waitVersions() {
+	for _, v := range fetchVersions() {
 		for _, c := range []struct {
 			name  string
 			bytes int32
@@ -93,7 +90,7 @@ func fetchWaitOut(r *conform.R) {
 
 // fetchWoken waits for what comes.
 func fetchWoken(r *conform.R) {
-	for _, v := range waitVersions() {
+	for _, v := range fetchVersions() {
 		w := topicOf(v, "w")
 		r.CreateTopic(w, 2)
 		woken := func(what string, req *kmsg.FetchRequest, acts ...func()) {

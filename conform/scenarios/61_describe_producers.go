@@ -38,7 +38,7 @@ func producersStates(r *conform.R) {
 	r.Send("empty", producersOf(r, at))
 	r.Produce("a", 0, "x")
 	r.Send("a producer without id", producersOf(r, at))
-	for _, b := range []conform.Batch{
+	for i, b := range []conform.Batch{
 		{ProducerID: 11, FirstSequence: 0, Records: r.Values("x")},
 		{ProducerID: 11, FirstSequence: 1, Records: r.Values("x", "y", "z")},
 		{ProducerID: 11, FirstSequence: 1, Records: r.Values("x", "y", "z")},
@@ -48,7 +48,7 @@ func producersStates(r *conform.R) {
 		{ProducerID: 13, FirstSequence: 1<<31 - 1, Records: r.Values("x", "y")},
 	} {
 		b.Idempotent = true
-		what := label(0, "producer %d, epoch %d, sequence %d, %d records", b.ProducerID, b.ProducerEpoch, b.FirstSequence, len(b.Records))
+		what := label(0, "batch %d: producer %d, epoch %d, sequence %d, %d records", i, b.ProducerID, b.ProducerEpoch, b.FirstSequence, len(b.Records))
 		r.Send("produce "+what, produceOf(r, 9, data{"a", 0, b.Bytes()}))
 		r.Send("describe after "+what, producersOf(r, at))
 	}
