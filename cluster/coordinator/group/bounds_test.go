@@ -33,7 +33,7 @@ func TestFloodOfJoinsIsBounded(t *testing.T) {
 	if n := g.pending.len(); n != maxPendingMembers {
 		t.Errorf("%d pending members", n)
 	}
-	if n := len(f.shard.timers.queue); n > maxPendingMembers+1 {
+	if n := len(f.shard.timers.queue); n > maxPendingMembers+2 {
 		t.Errorf("%d timers", n)
 	}
 	if n := metric(t, reg, "klamm_group_pending_members_dropped_total"); n != extra {
@@ -208,6 +208,41 @@ func imageWith(t *testing.T, records ...metadata.Record) *metadata.Image {
 		}
 	}
 	return delta.Image(metadata.Position{Index: 1, Term: 1})
+}
+
+// The gauges follow a while after a change, wake nobody when nothing changes, and are let
+// go with the shard.
+func TestGroupsAreCounted(t *testing.T) {
+	f := newFixture(t, 1)
+	reg := prometheus.NewRegistry()
+	f.shard.metrics = NewMetrics(reg)
+	check := func(groups, offsets float64) {
+		t.Helper()
+		for name, want := range map[string]float64{
+			metricsPrefix + "group_count": groups, metricsPrefix + "classic_group_count": groups, metricsPrefix + "offset_count": offsets,
+			"kafka_coordinator_group_groupmetadatamanager_numgroups":      groups,
+			"kafka_coordinator_group_groupmetadatamanager_numoffsets":     offsets,
+			"kafka_coordinator_group_groupmetadatamanager_numgroupsempty": groups,
+		} {
+			if got := metric(t, reg, name); got != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+		}
+	}
+	for i := range 3 {
+		f.carryOut(f.shard.OffsetCommit(f.now, Context{Version: 9}, commitOf(fmt.Sprint("g", i%2), "t", int32(i), 1), func(*kmsg.OffsetCommitResponse) {}))
+	}
+	check(0, 0)
+	f.pass(censusInterval)
+	check(2, 3)
+	if n := len(f.shard.timers.queue); n != 1 {
+		t.Errorf("%d timers, want that of expiry alone", n)
+	}
+	f.carryOut(f.shard.DeleteGroups(f.now, Context{}, []string{"g0"}, func([]kmsg.DeleteGroupsResponseGroup) {}))
+	f.pass(censusInterval)
+	check(1, 1)
+	f.shard.Unload(kafkaerr.NotCoordinator)
+	check(0, 0)
 }
 
 // What an administrator reads of a rebalance names the group and why.

@@ -11,7 +11,7 @@ import (
 
 // Heartbeat keeps a member's session and tells it of a rebalance.
 func (s *Shard) Heartbeat(now time.Time, c Context, req *kmsg.HeartbeatRequest, answer func(*kmsg.HeartbeatResponse)) coordinator.Effects {
-	return s.run(now, func(o *op) {
+	return s.look(now, func(o *op) {
 		err := s.heartbeat(o, req)
 		o.reply(func(failed error) {
 			if failed != nil {

@@ -30,7 +30,7 @@ func (s *Shard) OffsetFetch(req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchR
 // OffsetFetchStable reads the offsets as they were written last, and answers when they are
 // committed (KIP-447, RequireStable): whoever asks again cannot be told less.
 func (s *Shard) OffsetFetchStable(now time.Time, c Context, req *kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) coordinator.Effects {
-	return s.run(now, func(o *op) {
+	return s.look(now, func(o *op) {
 		view := offsetView{none, nothing}
 		if offsets := s.offsets[req.Group]; offsets != nil {
 			view = offsetView{offsets.Get, offsets.All()}

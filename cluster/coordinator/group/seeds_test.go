@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	groupSeeds = flag.Int("group.seeds", 50, "how many seeds TestSeeds runs")
+	groupSeeds = flag.Int("group.seeds", defaultSeeds, "how many seeds TestSeeds runs")
 	groupSeed  = flag.Uint64("group.seed", 0, "run this seed alone and print what happens")
 )
 

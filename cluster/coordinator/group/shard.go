@@ -83,6 +83,7 @@ type Shard struct {
 
 	expiry  expiry
 	sweep   sweep
+	census  census
 	skipped map[int16]bool // types of records that a warning was logged for
 }
 
@@ -103,6 +104,7 @@ func NewShard(o ShardOptions) *Shard {
 	s.groups = overlay.NewMapIn[string, *group](&s.journal)
 	s.expiry.timer = newTimer(s.expire)
 	s.sweep.timer = newTimer(s.sweepOn)
+	s.census.timer = newTimer(func(*op) { s.count() })
 	return s
 }
 
@@ -119,8 +121,16 @@ func (o *op) record(r coordinator.Record) { o.effects.Records = append(o.effects
 // reply gives an answer when all that is written is committed.
 func (o *op) reply(answer func(err error)) { o.effects.Answers = append(o.effects.Answers, answer) }
 
-// run performs an operation.
+// run performs an operation that may change groups.
 func (s *Shard) run(now time.Time, do func(o *op)) coordinator.Effects {
+	return s.look(now, func(o *op) {
+		do(o)
+		s.expectCensus(o)
+	})
+}
+
+// look performs an operation that changes no group.
+func (s *Shard) look(now time.Time, do func(o *op)) coordinator.Effects {
 	o := &op{now: now}
 	s.nowMs = o.nowMs()
 	do(o)
@@ -140,6 +150,7 @@ func (s *Shard) Loaded(now time.Time) coordinator.Effects {
 			}
 		}
 		s.timers.set(s.expiry.timer, now.Add(s.config.OffsetsRetentionCheckInterval))
+		s.count()
 	})
 }
 
@@ -167,13 +178,16 @@ func (s *Shard) NextDeadline() (time.Time, bool) { return s.timers.next() }
 
 // Tick implements coordinator.Shard.
 func (s *Shard) Tick(now time.Time) coordinator.Effects {
-	return s.run(now, func(o *op) {
+	return s.look(now, func(o *op) {
 		for limit := s.timers.seq; len(o.effects.Records) < sweepRecords; {
 			t := s.timers.due(now, limit)
 			if t == nil {
 				return
 			}
 			t.run(o)
+			if t != s.census.timer {
+				s.expectCensus(o)
+			}
 		}
 	})
 }
@@ -210,6 +224,7 @@ func (s *Shard) Unload(err error) {
 	for _, g := range s.newestGroups() {
 		s.abandon(g, ownMemberID, err)
 	}
+	s.tell(census{})
 }
 
 // What a JoinGroup that failed says of the member's id: a group that is given up may know
