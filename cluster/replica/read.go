@@ -141,9 +141,11 @@ func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes i
 			return result, fmt.Errorf("read %s-%d at %d: %w", p.opts.Topic, p.opts.ID.Partition, want.FetchOffset, err)
 		}
 		// A batch that was cut short is of no use to anybody, and a consumer would have
-		// to guess that it is incomplete.
+		// to guess that it is incomplete. In its place comes nothing at all, not even a
+		// list of aborted transactions (Kafka's ReplicaManager.readFromLog).
 		if result.Records = info.Region; info.FirstIncomplete {
 			result.release()
+			return result, nil
 		}
 		result.AbortedTransactions = abortedTransactions(info.Aborted)
 	}
