@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -22,6 +23,47 @@ func newGroup(std streams) *cobra.Command {
 	}
 	cmd.AddCommand(newGroupList(std), newGroupDescribe(std), newGroupReset(std), newGroupDelete(std))
 	return cmd
+}
+
+// withGroups is withAdmin for commands about named groups: it waits for their coordinators.
+func withGroups(ctx context.Context, std streams, f clientFlags, names []string, fn func(context.Context, *kadm.Client) error) error {
+	return withAdmin(ctx, std, f, func(ctx context.Context, admin *kadm.Client) error {
+		awaitCoordinators(ctx, admin, names)
+		return fn(ctx, admin)
+	})
+}
+
+// coordinatorPause lies between two looks for a coordinator.
+const coordinatorPause = 100 * time.Millisecond
+
+// awaitCoordinators waits while groups have no coordinator yet, or it is still reading its
+// log: a cluster makes the place for groups when it is first asked for one. What is wrong
+// after the wait shows in the command itself.
+func awaitCoordinators(ctx context.Context, admin *kadm.Client, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	pause := time.NewTicker(coordinatorPause)
+	defer pause.Stop()
+	for {
+		described, err := admin.DescribeGroups(ctx, names...)
+		waits := isStarting(err)
+		for _, g := range described {
+			waits = waits || isStarting(g.Err)
+		}
+		if !waits {
+			return
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func isStarting(err error) bool {
+	return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
 }
 
 func newGroupList(std streams) *cobra.Command {
@@ -72,7 +114,7 @@ func newGroupDelete(std streams) *cobra.Command {
 			"  klamm group delete billing --topic orders:0,1",
 		Args: someArgs("group"),
 		RunE: func(cmd *cobra.Command, groups []string) error {
-			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
+			return withGroups(cmd.Context(), std, f, groups, func(ctx context.Context, admin *kadm.Client) error {
 				if len(topics) == 0 {
 					return deleteGroups(ctx, std, admin, groups)
 				}

@@ -38,7 +38,7 @@ func newGroupDescribe(std streams) *cobra.Command {
 			if members && state {
 				return usagef("--members and --state exclude each other")
 			}
-			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
+			return withGroups(cmd.Context(), std, f, names, func(ctx context.Context, admin *kadm.Client) error {
 				groups, failed := describeGroups(ctx, admin, names, all)
 				var err error
 				switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -52,7 +53,7 @@ func newGroupReset(std streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withAdmin(cmd.Context(), std, f.client, func(ctx context.Context, admin *kadm.Client) error {
+			return withGroups(cmd.Context(), std, f.client, groups, func(ctx context.Context, admin *kadm.Client) error {
 				return resetGroups(ctx, std, admin, f, groups, target)
 			})
 		},
@@ -259,12 +260,11 @@ func printResets(std streams, export, oneGroup bool, rows []resetRow) error {
 
 // readResetFile reads the file of --from-file into offsets by group and partition.
 func readResetFile(name string, groups []string) (map[string]map[topicPartition]int64, error) {
-	file, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, usageError{err}
 	}
-	defer file.Close()
-	r := csv.NewReader(file)
+	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord, r.TrimLeadingSpace = -1, true
 	records, err := r.ReadAll()
 	if err != nil {
