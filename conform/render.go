@@ -67,7 +67,7 @@ var sets = map[string]bool{
 var nodeFields = map[string]bool{
 	"NodeID": true, "LeaderID": true, "Leader": true, "ControllerID": true, "Replicas": true, "ISR": true,
 	"OfflineReplicas": true, "BrokerID": true, "Coordinator": true, "CurrentReplicas": true,
-	"EligibleLeaderReplicas": true, "LastKnownELR": true,
+	"ReplicaID": true, "EligibleLeaderReplicas": true, "LastKnownELR": true,
 }
 
 // numberedFields hold a number that the broker invents, and the least one that it gives:
@@ -215,7 +215,7 @@ func (r *renderer) plain(name string, f reflect.Value) string {
 		if (strings.HasSuffix(name, "Message") || name == "Documentation") && f.Len() > 0 { // ours are our own
 			return "text"
 		}
-		return r.text(f.String())
+		return r.named(name, f.String())
 	case reflect.Pointer:
 		if f.IsNil() {
 			return "null"
@@ -227,6 +227,14 @@ func (r *renderer) plain(name string, f reflect.Value) string {
 		return r.list(name, f)
 	}
 	panic("conform: a field of kind " + f.Kind().String())
+}
+
+// named is a text; the name of a resource may be a node's id.
+func (r *renderer) named(field, v string) string {
+	if id, err := strconv.Atoi(v); field == "ResourceName" && err == nil && strconv.Itoa(id) == v && slices.Contains(r.nodes, int32(id)) {
+		return r.node(int32(id))
+	}
+	return r.text(v)
 }
 
 func (r *renderer) number(name string, f reflect.Value) string {

@@ -11,5 +11,9 @@ func administration() []conform.Scenario {
 	return slices.Concat(
 		apiVersions(), rangesPerAPI(), wire(), wirePerAPI(),
 		metadata(), createTopics(), topicKeys(), deleteTopics(), describeCluster(),
+		saslOnPlaintext(), aclsWithoutAuthorizer(), tokensOnPlaintext(),
+		describeConfigs(), alterConfigs(), incrementalAlterConfigs(), configResources(),
+		logDirs(), createPartitions(), electLeaders(), reassignments(), describeTopicPartitions(),
+		clientQuotas(), scramCredentials(), quorum(), updateFeatures(),
 	)
 }
