@@ -24,7 +24,7 @@ func produce() []conform.Scenario {
 			{Name: "produce/transactional", Key: 0, Run: produceTransactional},
 			{Name: "produce/recreated-topic", Key: 0, Run: produceRecreated},
 		},
-		produceBatches(), producePayloads(), produceSizes(), produceTimes(), produceIdempotence(),
+		produceBatches(), producePayloads(), produceMutated(), produceSizes(), produceTimes(), produceIdempotence(),
 	)
 }
 
