@@ -117,12 +117,21 @@ func (b *Broker) start(ctx context.Context) error {
 	}
 	for _, step := range steps {
 		b.progress.Store(&step.doing)
+		begin := time.Now()
 		if err := b.unlessFailed(ctx, step.run); err != nil {
 			return fmt.Errorf("%s: %w", step.doing, err)
+		}
+		if took := time.Since(begin); took >= slowStep {
+			b.log.Warn("the start is slow: does something else keep the disk busy?", "step", step.doing, "took", took)
 		}
 	}
 	return nil
 }
+
+// slowStep is how long a step may take before the log says so. In all of them together,
+// a start waits for 26 syncs of the disk one after the other, and the very first for 36:
+// behind somebody else's writes each can take a tenth of a second and more.
+const slowStep = time.Second
 
 // unlessFailed runs a step, and ends it when the broker fails meanwhile.
 func (b *Broker) unlessFailed(ctx context.Context, run func(context.Context) error) error {

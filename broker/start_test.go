@@ -1,10 +1,12 @@
 package broker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -125,6 +127,30 @@ func TestMetadataIsLost(t *testing.T) {
 		}
 		m.Start(t)
 		expect(t, "values", consume(t, m, "t", 4), []string{"a", "a", "a", "a"})
+	})
+}
+
+// A start that waits for the disk says in which step it did.
+func TestSlowStepIsNamedInTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := brokertest.NewMachine(t)
+		env := m.Env()
+		env.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		env.FS = hookfs.Wrap(vfs.NewMem(), true, func(c *hookfs.Call) error {
+			if c.Op == hookfs.Rename && strings.HasSuffix(c.To, "meta.properties") {
+				<-time.After(2 * time.Second)
+			}
+			return nil
+		})
+		b, err := broker.Start(t.Context(), brokertest.Config(t, "log.dirs=/data", "listeners=PLAINTEXT://broker-1:9092", "admin.listener="), env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		brokertest.Stop(t, b)
+		if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `step="opening log directories" took=2s`) {
+			t.Errorf("logged %s", got)
+		}
 	})
 }
 

@@ -171,7 +171,10 @@ func runStart(ctx context.Context, cfg *configs.Broker, logs *logs) error {
 	}
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	return errors.Join(failure, b.Stop(stopCtx))
+	begin = time.Now()
+	stopped := b.Stop(stopCtx)
+	logs.logger.Info("stopped", "after", time.Since(begin).Round(time.Millisecond))
+	return errors.Join(failure, stopped)
 }
 
 // limitHeap has Go collect garbage sooner when the process comes near the memory that it
