@@ -32,7 +32,7 @@ run: build ## run a broker on 127.0.0.1:9092 with its data in ./klamm-data
 .PHONY: test
 test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m ./...
-	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz
+	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake
 
 .PHONY: test-slow
 test-slow: ## the tests of `test` with their long settings, and those behind the slow tag
@@ -119,6 +119,23 @@ disk: ## fill the disk under a broker (needs root; DISK_FS=ext4 for more than a 
 
 # Where a run of simulations writes down what it has tried.
 SIM_ENV = KLAMM_FIRST=$(FIRST) KLAMM_EVIDENCE=$(CURDIR)/docs/evidence/sim.txt KLAMM_COMMIT=$$(git describe --always --dirty --abbrev=12)
+
+.PHONY: oracle
+oracle: ## every scenario of conform against Klamm and a running Kafka 4.4, RUNS (1) times (needs Java, and Maven once)
+	cd compat-tests && RUNS=$(or $(RUNS),1) $(GO) test -count=1 -timeout 60m -v -run '^TestOracle$$' ./oracle
+
+.PHONY: oracle-record
+oracle-record: ## record Kafka's answers again, from a fresh Kafka and once more to be sure
+	cd compat-tests && RECORD=$(CURDIR)/conform/transcripts/kafka-4.4 $(GO) test -count=1 -timeout 60m -run '^TestRecord$$' ./oracle
+
+.PHONY: oracle-generate
+oracle-generate: ## random sequences from SEED (1) on, for DURATION (1m), on both brokers
+	cd compat-tests && SEED=$(SEED) DURATION=$(DURATION) EVIDENCE=$(CURDIR)/docs/evidence/oracle.txt \
+	  $(GO) test -count=1 -timeout 24h -v -run '^TestGenerate$$' ./oracle
+
+.PHONY: exchange
+exchange: ## segments of Klamm served by Kafka, and the other way round (needs Java, and Maven once)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m ./exchange
 
 .PHONY: sim
 sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier from FIRST on, a tenth of the real one

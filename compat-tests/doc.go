@@ -12,6 +12,9 @@
 //	python    kafka-python (Python with venv, and pip once)
 //	node      KafkaJS (Node.js, and npm once)
 //	dumplog   Kafka's DumpLogSegments reads our files (Java, and Maven once)
+//	exchange  segments move between Klamm and Kafka (the same)
+//	oracle    Klamm beside a running Kafka, answer by answer (the same)
+//	kfake     franz-go's fake is found to differ from Kafka (only Go)
 //	crash     SIGKILL in a loop under load of three client programs (kcat on PATH)
 //	disk      a file system that fills up (root, for mounting it)
 package compat
