@@ -25,6 +25,9 @@ func (r *R) close() (err error) {
 	for name := range r.conns { // members leave, sessions end, and nothing half-read remains
 		r.Disconnect(name)
 	}
+	if r.keep {
+		return nil
+	}
 	defer func() {
 		if e := recover(); e != nil {
 			err = fmt.Errorf("%s: cleaning up: %w", r.t.Scenario, asError(e))

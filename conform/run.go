@@ -18,6 +18,7 @@ type R struct {
 	ids      map[string][16]byte
 	created  []string // real names of topics, to be deleted
 	groups   []string
+	keep     bool // what was made stays
 	ignored  map[string]bool
 	clientID *string
 	t        Transcript

@@ -16,6 +16,9 @@ type Options struct {
 	Parallel int
 	// Invasive runs the scenarios of that kind, too.
 	Invasive bool
+	// Keep leaves topics and groups where they are, for somebody who wants to look at the
+	// broker's files afterwards.
+	Keep bool
 	// Progress, if set, is called when a scenario has ended, from one goroutine at a time.
 	Progress func(done, of int, s *Scenario, err error)
 }
@@ -43,6 +46,9 @@ func Run(ctx context.Context, t *Target, scenarios []Scenario, o Options) ([]Out
 		if scenarios[i].Alone {
 			run.one(i)
 		}
+	}
+	if o.Keep {
+		return run.outcomes, nil
 	}
 	return run.outcomes, run.sweep()
 }
@@ -92,7 +98,9 @@ func (run *session) one(i int) {
 	case s.Invasive && !run.options.Invasive:
 		out.Skipped = "invasive"
 	default:
-		out.Transcript, out.Err = play(newRun(run.ctx, s, run.target, fmt.Sprintf("%s%04x-", run.prefix, i)), s)
+		r := newRun(run.ctx, s, run.target, fmt.Sprintf("%s%04x-", run.prefix, i))
+		r.keep = run.options.Keep
+		out.Transcript, out.Err = play(r, s)
 	}
 	run.progress.Lock()
 	defer run.progress.Unlock()

@@ -132,6 +132,18 @@ func createOf(name string) *kmsg.CreateTopicsRequest {
 	return req
 }
 
+// Whoever wants to look at the files afterwards keeps them.
+func TestRunKeepsWhatItMade(t *testing.T) {
+	f := newFake(t, nil)
+	target, err := Connect(t.Context(), f.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), target, []Scenario{metadataScenario()}, Options{Keep: true}); err != nil || f.count() != 1 {
+		t.Errorf("%v, %d topics are left", err, f.count())
+	}
+}
+
 // An interrupt ends a wait at once, skips what has not begun, and still cleans up.
 func TestInterruptedRunCleansUp(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
