@@ -58,3 +58,27 @@ func TestFailedSyncIsRememberedWithoutADescriptor(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordsOnTheirWayBackAreRecords: a directory that does not say whose it is goes if it
+// holds no records. A log that a crash has left under its other name holds some.
+func TestRecordsOnTheirWayBackAreRecords(t *testing.T) {
+	fs := vfs.NewMem()
+	d, _ := mustOpen(t, testOptions(fs), epochTime, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	mustAppend(t, l, epochTime, 1, "a")
+	d.Flush()
+	d.Abandon()
+	damageFile(t, fs, l.file("partition.metadata"), func([]byte) []byte { return []byte("version: 0\n") })
+	log := l.file("00000000000000000000.log")
+	if err := fs.Rename(log, log+againSuffix); err != nil {
+		t.Fatal(err)
+	}
+	d, report := mustOpen(t, testOptions(fs), epochTime, DefaultConfig())
+	defer d.Abandon()
+	if len(report.SetAside) != 1 {
+		t.Fatalf("set aside %v, %+v", report.SetAside, report)
+	}
+	if _, err := fs.Stat("/data/" + report.SetAside[0] + "/00000000000000000000.log"); err != nil {
+		t.Error(err)
+	}
+}

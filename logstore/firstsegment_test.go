@@ -153,3 +153,39 @@ func TestRetentionWithoutDescriptors(t *testing.T) {
 		})
 	}
 }
+
+// TestLogStartComesAfterItsProducers: the power fails when the new log start is durable, and
+// nothing else has happened yet. What the start after it does not find at the log start, it
+// does not look for below.
+func TestLogStartComesAfterItsProducers(t *testing.T) {
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	c := threeInASegment()
+	c.RetentionBytes = 0
+	d, _ := mustOpen(t, testOptions(crash.Process()), epochTime, c)
+	l := mustCreate(t, d, testID("t", 0), c)
+	for sequence := range int32(4) {
+		sequenced(t, l, sequence)
+		d.Flush()
+	}
+	cut := false
+	crash.OnSync(func(p vfs.SyncPoint) error {
+		if p.Done && p.Name == d.o.Path && !cut {
+			cut = true
+			crash.PowerCutLosingAll()
+		}
+		return nil
+	})
+	if deleted, err := l.Retain(epochTime, 3); !cut || err == nil {
+		t.Fatalf("power cut %v: deleted %+v, %v", cut, deleted, err)
+	}
+	crash.OnSync(nil)
+	d.Abandon()
+	d, report := mustOpen(t, testOptions(crash.Process()), epochTime, c)
+	defer d.Abandon()
+	if len(report.Opened) != 1 || report.Opened[0].LogStart() != 3 {
+		t.Fatalf("%+v", report)
+	}
+	if info := sequenced(t, report.Opened[0], 2); !info.Duplicate || info.FirstOffset != 2 {
+		t.Errorf("an acknowledged batch is sent again: %+v", info)
+	}
+}

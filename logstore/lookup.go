@@ -1,9 +1,11 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
+	"github.com/klamm-mq/klamm/logstore/segment"
 )
 
 // TimestampOffset is an answer to a look-up by time.
@@ -15,25 +17,26 @@ type TimestampOffset struct {
 
 // OffsetForTimestamp finds the first record, in the order of offsets, whose timestamp
 // is at least tsMs; false if there is none (ListOffsets).
-func (l *Log) OffsetForTimestamp(tsMs int64) (TimestampOffset, bool, error) {
-	if err := l.usable(); err != nil {
-		return TimestampOffset{}, false, err
-	}
-	b := l.bounds()
+func (l *Log) OffsetForTimestamp(tsMs int64) (at TimestampOffset, found bool, err error) {
+	err = l.lookUp(func(b bounds) error {
+		at, found, err = b.offsetForTimestamp(tsMs)
+		return err
+	})
+	return at, found, err
+}
+
+func (b *bounds) offsetForTimestamp(tsMs int64) (TimestampOffset, bool, error) {
 	for _, s := range b.segs {
 		largest, err := s.MaxTimestamp()
 		if err != nil {
-			return TimestampOffset{}, false, l.readError("look up a time in", err)
+			return TimestampOffset{}, false, err
 		}
 		if largest.TimestampMs < tsMs {
 			continue
 		}
 		t, found, err := s.OffsetForTimestamp(tsMs, b.start)
-		if err != nil {
-			return TimestampOffset{}, false, l.readError("look up a time in", err)
-		}
-		if found {
-			return TimestampOffset(t), true, nil
+		if found || err != nil {
+			return TimestampOffset(t), found, err
 		}
 	}
 	return TimestampOffset{}, false, nil
@@ -42,26 +45,47 @@ func (l *Log) OffsetForTimestamp(tsMs int64) (TimestampOffset, bool, error) {
 // OffsetOfMaxTimestamp finds the first record that has the largest timestamp of the
 // log (KIP-734); false if there is no record. Where none has a timestamp, the largest is
 // -1, as in Kafka.
-func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, bool, error) {
-	if err := l.usable(); err != nil {
-		return TimestampOffset{}, false, err
-	}
-	b := l.bounds()
+func (l *Log) OffsetOfMaxTimestamp() (at TimestampOffset, found bool, err error) {
+	err = l.lookUp(func(b bounds) error {
+		at, found, err = b.offsetOfMaxTimestamp()
+		return err
+	})
+	return at, found, err
+}
+
+func (b *bounds) offsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 	in, largest := 0, int64(-1)
 	for i, s := range b.segs {
 		t, err := s.MaxTimestamp()
 		if err != nil {
-			return TimestampOffset{}, false, l.readError("look up a time in", err)
+			return TimestampOffset{}, false, err
 		}
 		if t.TimestampMs > largest {
 			in, largest = i, t.TimestampMs
 		}
 	}
 	t, found, err := b.segs[in].OffsetForTimestamp(largest, b.start)
-	if err != nil {
-		return TimestampOffset{}, false, l.readError("look up a time in", err)
+	return TimestampOffset(t), found, err
+}
+
+// lookUp lets fn look at the log, once more if retention or a truncation has taken a segment
+// from under it.
+func (l *Log) lookUp(fn func(b bounds) error) error {
+	for {
+		if err := l.usable(); err != nil {
+			return err
+		}
+		b := l.bounds()
+		err := fn(b)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, segment.ErrClosed) && !l.sameSegments(b):
+			continue
+		default:
+			return l.readError("look into", err)
+		}
 	}
-	return TimestampOffset(t), found, nil
 }
 
 // EpochEnd is the largest known epoch not above the one asked for, and where it ends.

@@ -280,6 +280,9 @@ func (j *openJob) setAside() error {
 			j.d.o.Logger.Warn("directory has a partition's name but other files, and is left alone", "dir", path)
 			continue
 		}
+		if _, err := readDir(j.d.o.FS, path); err != nil { // gives its files their names back
+			return err
+		}
 		if empty {
 			if err := j.d.removeUnfinished(j.p.Now, s.partitionName); err != nil {
 				return err
@@ -313,7 +316,7 @@ func (d *Dir) lookInto(path string) (ours, empty bool, err error) {
 			others++
 			continue
 		}
-		if filepath.Ext(e.Name()) != segment.LogSuffix {
+		if filepath.Ext(strings.TrimSuffix(e.Name(), againSuffix)) != segment.LogSuffix {
 			continue
 		}
 		info, err := d.o.FS.Stat(filepath.Join(path, e.Name()))

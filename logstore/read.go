@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -185,32 +186,36 @@ func aborted(segs []*segment.Segment, from, upTo int64) ([]AbortedTxn, error) {
 
 // AbortedTransactions lists the aborted transactions that overlap [from, to).
 func (l *Log) AbortedTransactions(from, to int64) ([]AbortedTxn, error) {
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	segs := l.segments()
-	txns, err := aborted(segs[max(floor(segs, from), 0):], from, to)
-	if err != nil {
-		return nil, l.readError("read", err)
-	}
-	return txns, nil
+	var txns []AbortedTxn
+	err := l.lookUp(func(b bounds) (err error) {
+		txns, err = aborted(b.segs[max(floor(b.segs, from), 0):], from, to)
+		return err
+	})
+	return txns, err
 }
 
 // PositionOf finds the batch that holds an offset, or the first one above it. The
 // position of the log end is where the next batch will begin. The error is of kind
 // OffsetOutOfRange for an offset outside of the log.
-func (l *Log) PositionOf(o int64) (Position, error) {
-	if err := l.usable(); err != nil {
-		return Position{}, err
-	}
-	b := l.bounds()
-	if o < b.start || o > b.end {
-		return Position{}, fmt.Errorf("offset %d of %s, log is [%d, %d): %w", o, l.id, b.start, b.end, kafkaerr.OffsetOutOfRange)
-	}
+func (l *Log) PositionOf(o int64) (at Position, err error) {
+	var outside error
+	err = l.lookUp(func(b bounds) error {
+		outside = nil
+		if o < b.start || o > b.end {
+			outside = fmt.Errorf("offset %d of %s, log is [%d, %d): %w", o, l.id, b.start, b.end, kafkaerr.OffsetOutOfRange)
+			return nil
+		}
+		at, err = b.positionOf(o)
+		return err
+	})
+	return at, cmp.Or(err, outside)
+}
+
+func (b *bounds) positionOf(o int64) (Position, error) {
 	for i := max(floor(b.segs, o), 0); i < len(b.segs) && o < b.end; i++ {
 		at, found, err := b.segs[i].Lookup(o)
 		if err != nil {
-			return Position{}, l.readError("read", err)
+			return Position{}, err
 		}
 		if found {
 			return Position{Offset: o, SegmentBase: b.segs[i].BaseOffset(), Pos: at.Pos}, nil

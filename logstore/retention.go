@@ -148,16 +148,16 @@ func (b *bounds) sizeFrom(i int) int64 {
 // full that the log start cannot be written, the removal of each is made durable before
 // the next: then, too, no hole can come of it.
 func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error) {
+	if err := l.syncNewStart(); err != nil && !errors.Is(err, ErrClosed) {
+		l.takeBack(victims)
+		return nil, l.ioError("retain", err)
+	}
 	err := d.checkpointLogStarts()
 	if err != nil && !isNoSpace(err) {
 		l.takeBack(victims)
 		return nil, err
 	}
 	oneByOne := err != nil
-	if err := l.syncNewStart(); err != nil && !errors.Is(err, ErrClosed) {
-		l.takeBack(victims)
-		return nil, l.ioError("retain", err)
-	}
 	deleted := make([]DeletedSegment, 0, len(victims))
 	for _, v := range victims {
 		err := l.deleteSegment(v.seg)
@@ -198,7 +198,8 @@ func (l *Log) takeBack(victims []victim) {
 // syncNewStart makes durable what the log begins with from now on: the name of the segment
 // that is the first one now, without which a power cut could let the log begin with a later
 // one; and the producer snapshot that a roll has left there, unless a recovery point has
-// passed it, which came with one of its own.
+// passed it, which came with one of its own. All of that before the new start itself: a start
+// would find the older snapshots to lie below it.
 func (l *Log) syncNewStart() error {
 	start := int64(l.LogStart())
 	l.writer.Lock()
