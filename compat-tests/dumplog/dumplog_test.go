@@ -46,6 +46,14 @@ func complaints(out string) (lines []string) {
 // dump has files read and returns what the tool printed.
 func dump(t *testing.T, files []string, args ...string) string {
 	t.Helper()
+	out := readable(t, files, args...)
+	checkGaps(t, out)
+	return out
+}
+
+// readable is dump for logs in which offsets need not follow each other.
+func readable(t *testing.T, files []string, args ...string) string {
+	t.Helper()
 	out, err := run(files, args...)
 	if err != nil {
 		t.Fatalf("DumpLogSegments: %v\n%s", err, out)
@@ -53,7 +61,6 @@ func dump(t *testing.T, files []string, args ...string) string {
 	for _, line := range complaints(out) {
 		t.Errorf("DumpLogSegments complains: %s", line)
 	}
-	checkGaps(t, out)
 	return out
 }
 
