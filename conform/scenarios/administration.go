@@ -9,7 +9,7 @@ import (
 // administration are the scenarios of the wire itself and of what administrators ask for.
 func administration() []conform.Scenario {
 	return slices.Concat(
-		apiVersions(), rangesPerAPI(), wire(), wirePerAPI(),
+		apiVersions(), rangesPerAPI(), wire(), wirePerAPI(), wireMutated(),
 		metadata(), createTopics(), topicKeys(), deleteTopics(), describeCluster(),
 		saslOnPlaintext(), aclsWithoutAuthorizer(), tokensOnPlaintext(),
 		describeConfigs(), alterConfigs(), incrementalAlterConfigs(), configResources(),
