@@ -74,37 +74,12 @@ func (p *Pair) judge(s Sequence, want, got conform.Outcome) (Finding, bool) {
 // Shrink takes steps out of a sequence for as long as it still differs in the same field
 // of the same API, and returns what is left of it. It plays at most budget sequences.
 func (p *Pair) Shrink(ctx context.Context, f Finding, budget int) (Finding, error) {
-	for size := (len(f.Sequence.Steps) + 1) / 2; size > 0 && budget > 0; {
-		smaller, ok, err := p.without(ctx, f, size, &budget)
-		if err != nil {
-			return f, err
-		}
-		if f = smaller; !ok || size > len(f.Sequence.Steps) {
-			size /= 2
-		}
-	}
-	return f, nil
-}
-
-// without tries to take out each run of size steps, the last one first.
-func (p *Pair) without(ctx context.Context, f Finding, size int, budget *int) (_ Finding, ok bool, err error) {
-	for end := len(f.Sequence.Steps); end > 0 && *budget > 0; end -= size {
-		steps := f.Sequence.Steps
-		if end > len(steps) {
-			continue
-		}
-		less := Sequence{Seed: f.Sequence.Seed}
-		less.Steps = append(append(less.Steps, steps[:max(0, end-size)]...), steps[end:]...)
-		*budget--
+	s := shrinking{budget: budget, least: f, play: func(less Sequence) ([]Finding, error) {
 		found, _, err := p.Play(ctx, less)
-		if err != nil || ctx.Err() != nil {
-			return f, ok, errors.Join(err, ctx.Err())
-		}
-		if len(found) == 1 && found[0].same(f) {
-			f, ok = found[0], true
-		}
-	}
-	return f, ok, nil
+		return found, errors.Join(err, ctx.Err())
+	}}
+	err := s.run()
+	return s.least, err
 }
 
 func (f Finding) same(other Finding) bool {

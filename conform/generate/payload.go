@@ -40,8 +40,11 @@ func (d dice) records(count int) (records func(p *player) []conform.Record, text
 	bytesIn := 0
 	for i := range count {
 		rec := drawn{delta: int64(i), value: bytes.Repeat([]byte{byte('a' + d.IntN(26))}, pick(d, 0, 1, 10, 100, 100, 700, 3000))}
-		if d.in(20) {
+		switch {
+		case d.in(20):
 			rec.value = nil
+		case d.in(2): // some of these fill a small segment
+			rec.value = bytes.Repeat([]byte{'z'}, 250_000)
 		}
 		if d.in(60) {
 			rec.key = fmt.Appendf(nil, "key %d", d.IntN(5))

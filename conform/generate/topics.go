@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -159,7 +160,7 @@ func drawDeleteTopics(d dice) Step {
 // drawMetadata asks for some topics, by name or by id. It never has them created: when a
 // topic that is created that way appears is chance.
 func drawMetadata(d dice) Step {
-	version := max(4, d.version(3))
+	version := d.version(3)
 	byID := version >= 10 && d.in(40)
 	var all []string
 	for range d.IntN(4) {
@@ -170,6 +171,9 @@ func drawMetadata(d dice) Step {
 	return Step{Text: text, do: func(p *player, label string) {
 		req := kmsg.NewPtrMetadataRequest()
 		req.Version, req.AllowAutoTopicCreation = version, false
+		if version < 4 && (len(all) == 0 || !p.haveAll(all)) { // which creates topics, or asks for those of others
+			req.Version = 4
+		}
 		req.IncludeTopicAuthorizedOperations = operations
 		req.Topics = []kmsg.MetadataRequestTopic{}
 		for _, slot := range all {
@@ -183,4 +187,8 @@ func drawMetadata(d dice) Step {
 		}
 		p.r.Send(label, req)
 	}}
+}
+
+func (p *player) haveAll(topics []string) bool {
+	return !slices.ContainsFunc(topics, func(topic string) bool { return p.topics[topic] == 0 })
 }
