@@ -40,13 +40,14 @@
 //	append       write, sync, report; persist the flushed offset later
 //	truncate     lower the marks durably, cut, sync, return
 //	delete       remove the marks durably, rename to -delete, remove files later
-//	retain       persist the log start, remove files
+//	retain       sync what the log begins with then, persist the log start, remove files
 //	move point   write snapshot, indexes, epochs; sync; wait for the flush; persist
 //
 // A failed sync takes the directory offline for good: what it should have written is
 // unknown, and a second sync would answer without having tried (see distrust.go for the
 // next process). A full disk is no failure: appends are refused until there is room
-// (space.go). A file that cannot be read fails its log, not the directory.
+// (space.go). A file that cannot be read fails its log, not the directory, also when it is
+// found out only while a region is being sent.
 //
 // Two rules let recovery tell old bytes from new ones after a truncation that a power
 // cut has half undone: leader epochs never fall back in a log, and a segment begins
