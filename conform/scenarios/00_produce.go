@@ -23,6 +23,9 @@ func produce() []conform.Scenario {
 			{Name: "produce/null-records", Key: 0, Run: produceNullRecords},
 			{Name: "produce/transactional", Key: 0, Run: produceTransactional},
 			{Name: "produce/recreated-topic", Key: 0, Run: produceRecreated},
+			{Name: "produce/pipelined", Key: 0, Run: producePipelined},
+			{Name: "produce/many-records", Key: 0, Run: produceManyRecords},
+			{Name: "produce/header-keys", Key: 0, Run: produceHeaderKeys},
 		},
 		produceBatches(), producePayloads(), produceMutated(), produceSizes(), produceTimes(), produceIdempotence(),
 	)

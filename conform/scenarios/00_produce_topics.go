@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/conform"
@@ -102,4 +103,60 @@ func produceRecreated(r *conform.R) {
 	r.Send("recreated, by name", produceOf(r, 12, data{"a", 0, batch(3)}))
 	r.Send("recreated, a duplicate of the old topic", produceOf(r, 12, data{"a", 0, batch(1)}))
 	r.Send("read back", r.FetchFrom(13, "a", 0, 0))
+}
+
+// producePipelined sends requests behind others that were not answered yet: each sees
+// what those before it have done.
+func producePipelined(r *conform.R) {
+	r.CreateTopic("a", 1)
+	for i := range 4 {
+		at := int64(3 * i)
+		bad := produceOf(r, 9, data{"a", 0, batchOf(r, "x")[:70]})
+		silent := produceOf(r, 9, data{"a", 0, batchOf(r, "z")})
+		silent.Acks = 0
+		var pending []*conform.Pending
+		send := func(what string, req kmsg.Request) {
+			pending = append(pending, r.Start("main", label(req.GetVersion(), "%d: %s", i, what), req))
+		}
+		send("first", produceOf(r, 9, data{"a", 0, batchOf(r, "x")}))
+		send("end after the first", listOf(r, 7, -1, place{"a", 0}))
+		send("read the first", fetchOf(r, 12, from{"a", 0, at}))
+		send("second", produceOf(r, 13, data{"a", 0, batchOf(r, "y")}))
+		send("a bad one", bad)
+		send("read the second", fetchOf(r, 12, from{"a", 0, at + 1}))
+		for _, p := range pending {
+			p.Wait()
+		}
+		r.SendWithoutAnswer("main", label(9, "%d: without an answer", i), silent)
+		r.Send(label(7, "%d: end", i), listOf(r, 7, -1, place{"a", 0}))
+	}
+}
+
+// produceManyRecords has batches of many records.
+func produceManyRecords(r *conform.R) {
+	r.CreateTopic("a", 1)
+	for codec, name := range codecNames {
+		var times []int64
+		for i := range 4000 {
+			times = append(times, int64(codec*10_000+i))
+		}
+		many := conform.Batch{Records: recordsAt(times...), Codec: kgo.CompressionCodecType(codec)}
+		r.Send(name, produceOf(r, 9, data{"a", 0, many.Bytes()}))
+		for _, i := range []int{0, 1, 2500, 3999, 4000} {
+			r.Send(label(7, "%s: time of record %d", name, i), listOf(r, 7, int64(codec*10_000+i), place{"a", 0}))
+		}
+	}
+	r.Send("largest", listOf(r, 7, -3, place{"a", 0}))
+}
+
+// produceHeaderKeys has keys of headers that are not UTF-8: kept as they are, unless the
+// batch is recoded.
+func produceHeaderKeys(r *conform.R) {
+	for _, kind := range []topicKind{{"plain", nil}, {"to-gzip", []string{"compression.type", "gzip"}}} {
+		r.CreateTopic(kind.name, 1, kind.configs...)
+		recs := r.Values("x")
+		recs[0].Headers = []kmsg.Header{{Key: "a\xff", Value: []byte("b\xff")}, {Key: "ä"}}
+		r.Send(kind.name, produceOf(r, 9, data{kind.name, 0, conform.Batch{Records: recs}.Bytes()}))
+		r.Send(kind.name+": read back", fetchOf(r, 12, from{kind.name, 0, 0}))
+	}
 }

@@ -15,6 +15,7 @@ func fetchWaits() []conform.Scenario {
 		{Name: "fetch/woken", Key: 1, Run: fetchWoken},
 		{Name: "fetch/woken-in-session", Key: 1, Run: fetchSessionWoken},
 		{Name: "fetch/pipelined", Key: 1, Run: fetchPipelined},
+		{Name: "fetch/older-segments", Key: 1, Run: fetchOlderSegments},
 	}
 }
 
@@ -149,4 +150,27 @@ func fetchPipelined(r *conform.R) {
 		second.Wait()
 		third.Wait()
 	}
+}
+
+// fetchOlderSegments waits for more than there is, but what there is stands in a segment
+// that no record is added to any more: the answer comes at once.
+func fetchOlderSegments(r *conform.R) {
+	r.CreateTopic("a", 1, "segment.bytes", "1048576")
+	much := func(offset int64, waitMs int32) *kmsg.FetchRequest {
+		req := waiting(fetchOf(r, 12, from{"a", 0, offset}), waitMs, 10<<20)
+		req.MaxBytes, req.Topics[0].Partitions[0].PartitionMaxBytes = 16<<20, 16<<20
+		return req
+	}
+	parked := r.Start("main", "at the start of a segment that fills", much(0, longWait))
+	for i := range 3 {
+		r.Note(label(12, "answered before batch %d", i), "%t", parked.Within(notYet))
+		r.Quiet(produceOf(r, 9, data{"a", 0, ofSize(r, 500_000)}))
+	}
+	parked.Wait()
+	for _, offset := range []int64{0, 1} {
+		r.Send(label(12, "in the older segment, offset %d", offset), much(offset, longWait))
+	}
+	start := time.Now()
+	r.Send("in the last segment", much(2, 60))
+	r.Note("in the last segment: waited", "%t", time.Since(start) > 55*time.Millisecond)
 }

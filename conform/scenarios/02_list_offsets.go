@@ -21,6 +21,7 @@ func listOffsets() []conform.Scenario {
 		{Name: "listoffsets/recreated-topic", Key: 2, Run: listRecreated},
 		{Name: "listoffsets/truncation", Key: 2, Needs: []int16{21}, Run: listTruncated},
 		{Name: "listoffsets/malformed", Key: 2, Run: listMalformed},
+		{Name: "listoffsets/names-of-bytes", Key: 2, Run: listByteNames},
 	}
 }
 
@@ -255,4 +256,13 @@ func listMalformed(r *conform.R) {
 		tryMalformed(r, listOf(r, v, -1, place{"a", 0}))
 	}
 	tryVersionsOutside(r, 2)
+}
+
+// listByteNames asks for topics whose names are no UTF-8, or odd otherwise.
+func listByteNames(r *conform.R) {
+	for _, v := range []int16{1, 11} {
+		for i, name := range []string{"=a\xffb", "=a\x00b", "=äöü", "=\u2028", "=" + longName + "x", "=.", "=.."} {
+			r.Send(label(v, "name %d", i), listOf(r, v, -1, place{name, 0}))
+		}
+	}
 }
