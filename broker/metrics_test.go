@@ -163,6 +163,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T, m *brokertest.Machine) {
 		registry := startMeasured(t, m)
+		measuredGroup(t, m)
 		var exist []string
 		for name := range gather(t, registry) {
 			exist = append(exist, name)

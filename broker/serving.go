@@ -53,8 +53,10 @@ func (b *Broker) startServer(context.Context) error {
 	if err != nil {
 		return err
 	}
+	groups := b.groupService()
+	b.measureLag(groups)
 	b.handlers = handlers.New(handlers.Options{
-		NodeID: b.cfg.NodeID, Image: b.published.get, Replicas: b.replicas, Node: b.node, Groups: b.groupService(),
+		NodeID: b.cfg.NodeID, Image: b.published.get, Replicas: b.replicas, Node: b.node, Groups: groups,
 		Sessions:   fetchsession.NewCache(fetchsession.Options{Slots: slots(b.cfg), Rand: sessions, Registerer: b.env.Registry}),
 		Features:   supportedFeatures(),
 		Advertised: func(listener string) bool { _, ok := b.advertised(listener); return ok },

@@ -177,7 +177,7 @@ func TestSweepsWriteInPortions(t *testing.T) {
 		if total != groups*partitions || largest > sweepRecords+partitions {
 			t.Errorf("%d tombstones, up to %d at a time", total, largest)
 		}
-		if n := len(f.shard.CommittedOffsets()); n != 0 {
+		if n := len(allCommitted(f.shard)); n != 0 {
 			t.Errorf("%d offsets left", n)
 		}
 	})

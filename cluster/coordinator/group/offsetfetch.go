@@ -139,17 +139,3 @@ func fetchError(c Context, req *kmsg.OffsetFetchRequestGroup, err error) kmsg.Of
 	}
 	return resp
 }
-
-// CommittedOffsets lists all that the groups of this shard have committed, in no order.
-func (s *Shard) CommittedOffsets() []CommittedOffset {
-	var all []CommittedOffset
-	for id, offsets := range s.offsets {
-		for at, o := range offsets.AllCommitted() {
-			all = append(all, CommittedOffset{
-				Group: id, Topic: at.topic, TopicID: o.topicID, Partition: at.partition,
-				Offset: o.offset, CommitTimestampMs: o.commitTimestamp,
-			})
-		}
-	}
-	return all
-}

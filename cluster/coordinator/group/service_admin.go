@@ -10,7 +10,6 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/coordinator"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
-	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // DescribeGroups describes groups of this coordinator. Answers come in the order asked.
@@ -77,24 +76,6 @@ func (s *Service) ListGroups(ctx context.Context, c Context, req *kmsg.ListGroup
 		resp.Groups = groups
 	}
 	return resp
-}
-
-// CommittedOffset is one committed offset of a group that is coordinated here.
-type CommittedOffset struct {
-	Group     string
-	Topic     string
-	TopicID   uuid.UUID // zero if the record bears none
-	Partition int32
-	Offset    int64
-	// CommitTimestampMs is when it was committed, in ms since 1970.
-	CommitTimestampMs int64
-}
-
-// CommittedOffsets lists what all groups that are coordinated here have committed, in no
-// order; for metrics. Shards that are being loaded are left out.
-func (s *Service) CommittedOffsets(ctx context.Context) []CommittedOffset {
-	offsets, _ := fromAll(ctx, s, (*Shard).CommittedOffsets)
-	return offsets
 }
 
 // fromAll gathers what the shards here have to say. The error is of one that could not, but

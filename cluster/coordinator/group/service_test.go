@@ -203,7 +203,7 @@ func TestRequestsForManyGroupsAreSplit(t *testing.T) {
 		if slices.Sort(want); !slices.Equal(listed, want) {
 			t.Errorf("listed %q, want %q", listed, want)
 		}
-		if offsets := b.CommittedOffsets(t.Context()); len(offsets) != 3 {
+		if offsets, _ := b.CommittedOffsets(t.Context(), 100); len(offsets) != 3 {
 			t.Errorf("offsets: %+v", offsets)
 		}
 		for i, d := range b.DescribeGroups(t.Context(), Context{Version: 6}, ids) {
@@ -308,7 +308,7 @@ func TestLoadWhatKafkaWrote(t *testing.T) {
 				t.Errorf("classic: %+v", d)
 			}
 			offsets := map[string]int64{}
-			for _, o := range s.CommittedOffsets() {
+			for _, o := range allCommitted(s) {
 				offsets[o.Group+" "+string(rune('0'+o.Partition))] = o.Offset
 			}
 			wantOffsets := map[string]int64{"classic 0": 5, "classic 1": 6, "simple 0": 42, "simple 1": 43, "expiring 0": 8, "emptied 0": 11, "newer 0": 77, "txn 0": 7}
@@ -335,7 +335,8 @@ func TestOffsetsOfDeletedTopics(t *testing.T) {
 		b.OffsetCommit(t.Context(), Context{Version: 10}, commitOf(id, "u", 0, 1))
 		b.publish(metadata.RemoveTopicRecord{ID: old})
 		var left []string
-		for _, o := range b.CommittedOffsets(t.Context()) {
+		list, _ := b.CommittedOffsets(t.Context(), 100)
+		for _, o := range list {
 			left = append(left, o.Topic+string(rune('0'+o.Partition)))
 		}
 		if slices.Sort(left); !slices.Equal(left, []string{"t1", "u0"}) {
