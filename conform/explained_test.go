@@ -72,7 +72,7 @@ func TestUnusedExplanationFailsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := Judge(target, outcomes, transcriptsOf(outcomes), why)
-	if report.Passed() || report.Different != 0 || fmt.Sprint(report.Unused) != "[Fetch 4 a.b - row]" {
+	if report.Passed || report.Different != 0 || fmt.Sprint(report.Unused) != "[Fetch 4 a.b - row]" {
 		t.Errorf("report %+v", report)
 	}
 }

@@ -90,7 +90,7 @@ func TestSeededWrongAnswersAreCaught(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			target, outcomes := run(t, newFake(t, second(c.edit)), metadataScenario())
 			report := Judge(target, outcomes, transcriptsOf(reference), nil)
-			if report.Passed() || report.Different != 1 || report.Same != 1 {
+			if report.Passed || report.Different != 1 || report.Same != 1 {
 				t.Fatalf("not caught: %+v", report.Counts)
 			}
 			for _, d := range report.Differences {
@@ -102,7 +102,7 @@ func TestSeededWrongAnswersAreCaught(t *testing.T) {
 		})
 	}
 	target, outcomes := run(t, newFake(t, nil), metadataScenario())
-	if report := Judge(target, outcomes, transcriptsOf(reference), nil); !report.Passed() || report.Same != 2 {
+	if report := Judge(target, outcomes, transcriptsOf(reference), nil); !report.Passed || report.Same != 2 {
 		t.Errorf("the same broker once more: %+v", report)
 	}
 }
@@ -199,7 +199,7 @@ func TestStumblingScenario(t *testing.T) {
 	first.Steps = append(first.Steps, Step{Label: "second", Key: 3, Outcome: "answer"})
 	reference[look.Name] = first
 	report := Judge(target, outcomes, reference, nil)
-	if report.Passed() || len(report.Failures) != 1 || report.Different != 0 {
+	if report.Passed || len(report.Failures) != 1 || report.Different != 0 {
 		t.Errorf("report %+v", report)
 	}
 }

@@ -46,7 +46,7 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("\n" + text.String())
-	if !report.Passed() {
+	if !report.Passed {
 		t.Fail()
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 type conformFlags struct {
 	bootstrap, reference string
 	run, json, record    string
+	list                 bool
 	invasive, explained  bool
 	parallel, limit      int
 }
@@ -30,7 +32,9 @@ func newConform(std streams) *cobra.Command {
 		Use:   "conform",
 		Short: "Compare any Kafka-compatible broker with Apache Kafka 4.4, answer by answer",
 		Long: "Sends the same requests to a broker as were sent to Apache Kafka 4.4, or are sent now to a second broker,\n" +
-			"and compares the answers field by field. Topics and groups have names of their own and are deleted again.",
+			"and compares the answers field by field. Topics and groups have names of their own that begin with \"conform-\",\n" +
+			"and are deleted again, also after Ctrl-C. The exit code is 0 if nothing differs.\n\n" +
+			"APIs that the broker does not advertise are listed, not judged.",
 		Example: "  klamm conform --bootstrap localhost:9092\n" +
 			"  klamm conform --bootstrap localhost:9092 --reference localhost:19092 --run '^fetch/'\n" +
 			"  klamm conform --bootstrap localhost:9092 --json report.json",
@@ -41,7 +45,8 @@ func newConform(std streams) *cobra.Command {
 	flags.StringVarP(&f.bootstrap, "bootstrap", "b", "127.0.0.1:9092", "broker to judge, `host:port`")
 	flags.StringVar(&f.reference, "reference", "", "broker to compare with, `host:port`; without it the answers recorded from Apache Kafka 4.4")
 	flags.StringVar(&f.run, "run", "", "run only scenarios whose name matches this `regexp`")
-	flags.StringVar(&f.json, "json", "", "write the report as JSON to this `file`, too")
+	flags.BoolVar(&f.list, "list", false, "print the names of the scenarios and do nothing else")
+	flags.StringVar(&f.json, "json", "", "write the report as JSON to this `file`, too; - for standard output in place of the table")
 	flags.StringVar(&f.record, "record", "", "write what the broker answers into this `directory` instead of judging it")
 	flags.BoolVar(&f.invasive, "invasive", false, "run scenarios that change the cluster's configuration, too")
 	flags.BoolVar(&f.explained, "explained", false, "accept the differences that Klamm means")
@@ -55,6 +60,12 @@ func runConform(ctx context.Context, std streams, f conformFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.list {
+		for _, s := range chosen {
+			fmt.Fprintln(std.out, s.Name)
+		}
+		return nil
+	}
 	target, err := conform.Connect(ctx, f.bootstrap)
 	if err != nil {
 		return err
@@ -63,6 +74,9 @@ func runConform(ctx context.Context, std streams, f conformFlags) error {
 		return record(ctx, std, target, chosen, f)
 	}
 	outcomes, reference, err := runBoth(ctx, std, target, chosen, f)
+	if ctx.Err() != nil {
+		return errors.Join(errInterrupted, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -73,10 +87,10 @@ func runConform(ctx context.Context, std streams, f conformFlags) error {
 	if err := writeReport(std, report, f); err != nil {
 		return err
 	}
-	if !report.Passed() {
-		return errors.New("the broker differs")
+	if !report.Passed {
+		return fmt.Errorf("%s differs from %s", f.bootstrap, report.Reference)
 	}
-	return ctx.Err()
+	return nil
 }
 
 func choose(pattern string) (chosen []conform.Scenario, err error) {
@@ -162,23 +176,25 @@ func judge(target *conform.Target, outcomes []conform.Outcome, reference map[str
 		}
 	}
 	report = conform.Judge(target, outcomes, reference, why)
-	report.Reference = f.reference
-	if f.reference == "" {
-		report.Reference = transcripts.Reference
-	}
-	if f.run != "" {
-		report.Unused = nil // of scenarios that did not run
+	report.Reference = cmp.Or(f.reference, transcripts.Reference)
+	if f.run != "" || !f.invasive {
+		report.Forgive() // explanations of scenarios that did not run
 	}
 	return report, nil
 }
 
+// writeReport writes the table, and JSON where that is wanted.
 func writeReport(std streams, report conform.Report, f conformFlags) error {
-	if err := report.WriteText(std.out, f.limit); err != nil || f.json == "" {
-		return err
-	}
 	raw, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(f.json, append(raw, '\n'), 0o644)
+	if raw = append(raw, '\n'); f.json == "-" {
+		_, err := std.out.Write(raw)
+		return err
+	}
+	if err := report.WriteText(std.out, f.limit); err != nil || f.json == "" {
+		return err
+	}
+	return os.WriteFile(f.json, raw, 0o644)
 }

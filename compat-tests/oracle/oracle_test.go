@@ -38,7 +38,7 @@ func TestOracle(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("run %d of %d, %v\n%s", i+1, runs, time.Since(begin).Round(time.Second), text.String())
-		if !report.Passed() {
+		if !report.Passed {
 			t.Fail()
 		}
 	}
