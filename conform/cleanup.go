@@ -39,7 +39,24 @@ func (r *R) close() (err error) {
 		r.deleteTopics(slices.Compact(r.created))
 	}
 	r.deleteGroups()
+	r.closeSessions()
 	return nil
+}
+
+// noteSession notes the session that a Fetch was answered from. A session outlives its
+// connection; a broker that has too many opens no more.
+func (r *R) noteSession(resp kmsg.Response) {
+	if f, ok := resp.(*kmsg.FetchResponse); ok && f.SessionID > 0 && f.ErrorCode == 0 && !slices.Contains(r.sessions, f.SessionID) {
+		r.sessions = append(r.sessions, f.SessionID)
+	}
+}
+
+func (r *R) closeSessions() {
+	for _, id := range r.sessions {
+		req := kmsg.NewPtrFetchRequest()
+		req.Version, req.ReplicaID, req.SessionID, req.SessionEpoch = 12, -1, id, -1
+		r.Quiet(req)
+	}
 }
 
 func (r *R) deleteGroups() {

@@ -18,7 +18,8 @@ type R struct {
 	ids      map[string][16]byte
 	created  []string // real names of topics, to be deleted
 	groups   []string
-	keep     bool // what was made stays
+	sessions []int32 // ids of fetch sessions, to be closed
+	keep     bool    // what was made stays
 	ignored  map[string]bool
 	clientID *string
 	t        Transcript

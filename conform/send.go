@@ -92,6 +92,7 @@ func (p *Pending) wait(d time.Duration) kmsg.Response {
 	if p.mine != nil {
 		p.mine(resp)
 	}
+	p.r.noteSession(resp)
 	lines := p.r.leaveOut(p.r.symbols.render(resp))
 	p.r.step(p.label, p.req, "answer", append(lines, complaints(complaint)...)...)
 	return resp
