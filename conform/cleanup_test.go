@@ -29,7 +29,7 @@ func TestRunClosesItsSessions(t *testing.T) {
 	run(t, f, Scenario{Name: "fetch/sessions", Key: 1, Run: func(r *R) {
 		for _, id := range []int32{9, 0, 12, 9} {
 			req := kmsg.NewPtrFetchRequest()
-			req.Version, req.MaxWaitMillis = 12, id
+			req.Version, req.MaxWaitMillis, req.SessionEpoch = 12, id, 0
 			r.Send("open", req)
 		}
 	}})
