@@ -68,19 +68,35 @@ func produceNullRecords(r *conform.R) {
 	r.Send("end", listOf(r, 7, -1, place{"a", 0}))
 }
 
-// produceTransactional sends batches of a transaction that was never begun.
+// produceTransactional sends batches of transactions that were never begun: a broker may
+// have no transactions, but then has to say so in a way that clients understand.
 func produceTransactional(r *conform.R) {
-	r.Ignore("Topics.Partitions.ErrorMessage")
-	r.CreateTopic("a", 1)
+	r.Ignore("Topics.Partitions.ErrorMessage", "Topics.Partitions.BaseOffset", "Topics.Partitions.LogStartOffset")
+	r.CreateTopic("a", 2)
 	awaitTransactions(r)
-	batch := conform.Batch{Records: r.Values("x"), Attributes: 0x10, Idempotent: true, ProducerID: 1 << 40}.Bytes()
-	for _, v := range conform.Versions(0) {
-		req := produceOf(r, v, data{"a", 0, batch})
-		r.Send(label(v, "no transactional id"), req)
-		req.TransactionID = kmsg.StringPtr(r.Name("t"))
-		r.Send(label(v, "unknown transactional id"), req)
+	of := func(producer int64, attributes int16) []byte {
+		return conform.Batch{Records: r.Values("x"), Attributes: attributes, Idempotent: true, ProducerID: producer}.Bytes()
 	}
-	r.Send("end", listOf(r, 7, -1, place{"a", 0}))
+	noProducer := conform.Batch{Records: r.Values("x"), Attributes: 0x10}.Bytes()
+	id := r.Name("t")
+	one, other := of(1<<40, 0x10), of(1<<40+1, 0x10)
+	for _, v := range conform.Versions(0) {
+		for _, c := range []struct {
+			name  string
+			parts []data
+		}{
+			{"one", []data{{"a", 0, one}}},
+			{"two producers", []data{{"a", 0, one}, {"a", 1, other}}},
+			{"one without producer", []data{{"a", 0, noProducer}}},
+			{"a control batch", []data{{"a", 0, of(1<<40, 0x30)}}},
+			{"an unknown partition", []data{{"a", 7, one}}},
+		} {
+			req := produceOf(r, v, c.parts...)
+			r.Send(label(v, "%s, no transactional id", c.name), req)
+			req.TransactionID = &id
+			r.Send(label(v, "%s, unknown transactional id", c.name), req)
+		}
+	}
 }
 
 // produceRecreated writes to a topic that was deleted and made anew: it is another one.
