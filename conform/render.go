@@ -50,6 +50,7 @@ var sets = map[string]bool{
 	"WriteTxnMarkersResponse.Markers.Topics.Partitions": true,
 	"TxnOffsetCommitResponse.Topics":                    true, "TxnOffsetCommitResponse.Topics.Partitions": true,
 	"ElectLeadersResponse.Topics": true, "AlterPartitionAssignmentsResponse.Topics": true,
+	"AlterReplicaLogDirsResponse.Topics": true, "AlterReplicaLogDirsResponse.Topics.Partitions": true,
 	"DescribeProducersResponse.Topics": true, "DescribeProducersResponse.Topics.Partitions": true,
 	"ListTransactionsResponse.TransactionStates": true, "DescribeTransactionsResponse.TransactionStates": true,
 	"DescribeClientQuotasResponse.Entries": true, "DescribeUserSCRAMCredentialsResponse.Results": true,

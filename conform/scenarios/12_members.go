@@ -94,13 +94,13 @@ func joinExpiry(r *conform.R) {
 	awaitCoordinator(r, "g")
 	a, b := newMember(r, "g", "ann"), newMember(r, "g", "bob")
 	req := a.join(9)
-	req.RebalanceTimeoutMillis = 300
+	req.RebalanceTimeoutMillis = 2_000 // within which b must sync, on a loaded machine, too
 	a.learn(a.startJoin("a asks for an id", req))
 	req.MemberID = a.id
 	a.learn(a.startJoin("a joins", req))
 	a.send("a syncs", a.sync(5, a, "all"))
 	late := b.join(9)
-	late.RebalanceTimeoutMillis = 300
+	late.RebalanceTimeoutMillis = 2_000 // within which b must sync, on a loaded machine, too
 	b.learn(b.startJoin("b asks for an id", late))
 	late.MemberID = b.id
 	b.learn(b.startJoin("b joins, a does not", late))
