@@ -189,3 +189,34 @@ func TestLogStartComesAfterItsProducers(t *testing.T) {
 		t.Errorf("an acknowledged batch is sent again: %+v", info)
 	}
 }
+
+// TestRetentionWritesTheSnapshotThatIsMissing: a crash has torn that of a roll. The start
+// after it found the producers in the batches before, which retention is about to remove.
+func TestRetentionWritesTheSnapshotThatIsMissing(t *testing.T) {
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	c := threeInASegment()
+	c.RetentionBytes = 0
+	d, _ := mustOpen(t, testOptions(crash.Process()), epochTime, c)
+	l := mustCreate(t, d, testID("t", 0), c)
+	for sequence := range int32(4) {
+		sequenced(t, l, sequence)
+		d.Flush()
+	}
+	d.Abandon()
+	removeSnapshots(t, crash.Process(), l.Path())
+	d, report := mustOpen(t, testOptions(crash.Process()), epochTime, c)
+	l = report.Opened[0]
+	if info := sequenced(t, l, 3); !info.Duplicate {
+		t.Fatalf("%+v", info)
+	}
+	if deleted, err := l.Retain(epochTime, 3); err != nil || len(deleted) != 1 || l.LogStart() != 3 {
+		t.Fatalf("deleted %+v, %v; log start %d", deleted, err, l.LogStart())
+	}
+	crash.PowerCutLosingAll()
+	d.Abandon()
+	d, report = mustOpen(t, testOptions(crash.Process()), epochTime, c)
+	defer d.Abandon()
+	if info := sequenced(t, report.Opened[0], 2); !info.Duplicate || info.FirstOffset != 2 {
+		t.Errorf("an acknowledged batch is sent again: %+v", info)
+	}
+}

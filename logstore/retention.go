@@ -10,6 +10,7 @@ import (
 	"github.com/klamm-mq/klamm/logstore/producerstate"
 	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/offset"
 )
 
@@ -148,7 +149,7 @@ func (b *bounds) sizeFrom(i int) int64 {
 // full that the log start cannot be written, the removal of each is made durable before
 // the next: then, too, no hole can come of it.
 func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error) {
-	if err := l.syncNewStart(); err != nil && !errors.Is(err, ErrClosed) {
+	if err := l.syncNewStart(victims); err != nil && !errors.Is(err, ErrClosed) {
 		l.takeBack(victims)
 		return nil, l.ioError("retain", err)
 	}
@@ -200,17 +201,59 @@ func (l *Log) takeBack(victims []victim) {
 // one; and the producer snapshot that a roll has left there, unless a recovery point has
 // passed it, which came with one of its own. All of that before the new start itself: a start
 // would find the older snapshots to lie below it.
-func (l *Log) syncNewStart() error {
+func (l *Log) syncNewStart(victims []victim) error {
 	start := int64(l.LogStart())
 	l.writer.Lock()
-	known := slices.Contains(l.producers.Snapshots(), start)
+	snapshots := slices.Clone(l.producers.Snapshots())
+	nobody := l.loaded && l.producers.IsEmpty()
 	l.writer.Unlock()
-	if known && int64(l.RecoveryPoint()) < start {
+	switch known := slices.Contains(snapshots, start); {
+	case int64(l.RecoveryPoint()) >= start:
+	case known:
 		if err := l.syncSnapshot(start); err != nil {
+			return err
+		}
+	case !nobody: // a crash has torn it, or there was no room for it
+		if err := l.writeStartSnapshot(start, snapshots, victims); err != nil {
 			return err
 		}
 	}
 	return l.unlessGone(l.dir.o.FS.SyncDir(l.path))
+}
+
+// writeStartSnapshot writes the snapshot that is missing at the log start to be, from the
+// batches that are about to go.
+func (l *Log) writeStartSnapshot(start int64, snapshots []int64, victims []victim) error {
+	p := producerstate.New(producerstate.Options{FS: l.dir.o.FS, Dir: l.path, Expiration: l.dir.o.ProducerIDExpiration})
+	p.SetSnapshots(slices.DeleteFunc(snapshots, func(at int64) bool { return at > start }))
+	if err := p.Load(victims[0].seg.BaseOffset(), start, l.dir.clock()); err != nil {
+		return l.readError("load producers of", err)
+	}
+	for _, v := range victims {
+		from := p.EndOffset()
+		if from >= start {
+			break
+		}
+		err := v.seg.ForEachBatch(from, start, func(b batch.View, _ int64) error {
+			_, _, _ = p.Update(b) // a control batch that cannot be read says nothing about producers
+			return nil
+		})
+		if err != nil {
+			return l.readError("load producers of", err)
+		}
+	}
+	p.SetEndOffset(start)
+	snapshot, ok := p.EncodeSnapshot()
+	if !ok {
+		return nil
+	}
+	if err := l.withNames(func() error { return snapshot.Write(l.dir.o.FS, l.path, false) }); err != nil {
+		return err
+	}
+	l.writer.Lock()
+	l.producers.SnapshotWritten(start)
+	l.writer.Unlock()
+	return l.syncSnapshot(start)
 }
 
 func (l *Log) syncSnapshot(at int64) error {
