@@ -14,6 +14,7 @@ func fetch() []conform.Scenario {
 			{Name: "fetch/requests", Key: 1, Run: fetchRequests},
 			{Name: "fetch/offsets", Key: 1, Run: fetchAtOffsets},
 			{Name: "fetch/limits", Key: 1, Run: fetchLimits},
+			{Name: "fetch/many-batches", Key: 1, Run: fetchMany},
 			{Name: "fetch/large-batches", Key: 1, Run: fetchLarge},
 			{Name: "fetch/several-partitions", Key: 1, Run: fetchSeveral},
 			{Name: "fetch/duplicates", Key: 1, Run: fetchDuplicates},
@@ -175,6 +176,27 @@ func fetchLarge(r *conform.R) {
 		r.Send(label(v, "large limit in all, small ones each"), limited(v, 1<<20, 1, from{"a", 2, 0}, from{"a", 0, 0}, from{"a", 1, 0}))
 		r.Send(label(v, "limit within the second of two"), limited(v, 1<<20, 300_050, from{"a", 0, 0}))
 		r.Send(label(v, "from the end"), limited(v, 1, 1, from{"a", 2, 1}, from{"a", 1, 1}, from{"a", 0, 1}))
+	}
+}
+
+// produceMany writes 120 batches of two records and about 1 KiB, so that indexes have
+// several entries: record n of batch i has the time 100*(i^3) + 10*n.
+func produceMany(r *conform.R, topic string) {
+	for i := range int64(120) {
+		recs := recordsAt(100*(i^3), 100*(i^3)+10)
+		recs[0].Value = make([]byte, 900+i)
+		r.Quiet(produceOf(r, 9, data{topic, 0, conform.Batch{Records: recs}.Bytes()}))
+	}
+}
+
+// fetchMany reads at places between the entries of an index.
+func fetchMany(r *conform.R) {
+	r.CreateTopic("a", 1)
+	produceMany(r, "a")
+	for offset := int64(0); offset <= 240; offset += 7 {
+		req := fetchOf(r, 12, from{"a", 0, offset})
+		req.MaxBytes = 2500
+		r.Send(label(12, "2500 bytes from %d", offset), req)
 	}
 }
 

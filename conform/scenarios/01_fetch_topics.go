@@ -13,6 +13,7 @@ func fetchTopics() []conform.Scenario {
 		{Name: "fetch/recreated-topic", Key: 1, Run: fetchRecreated},
 		{Name: "fetch/recreated-topic-in-session", Key: 1, Run: fetchSessionRecreated},
 		{Name: "fetch/deleted-topic-while-waiting", Key: 1, Run: fetchDeletedWhileWaiting},
+		{Name: "fetch/deleted-topic-beside-another", Key: 1, Run: fetchDeletedBeside},
 		{Name: "fetch/truncation", Key: 1, Needs: []int16{21}, Run: fetchTruncated},
 		{Name: "fetch/internal-topics", Key: 1, Needs: []int16{10}, Run: fetchInternal},
 	}
@@ -58,7 +59,11 @@ func session(req *kmsg.FetchRequest, id, epoch int32) *kmsg.FetchRequest {
 
 // openSession sends a full Fetch and returns the id of its new session.
 func openSession(r *conform.R, what string, req *kmsg.FetchRequest) int32 {
-	resp, _ := r.Send(what, session(req, 0, 0)).(*kmsg.FetchResponse)
+	return openSessionOn(r, "main", what, req)
+}
+
+func openSessionOn(r *conform.R, conn, what string, req *kmsg.FetchRequest) int32 {
+	resp, _ := r.SendOn(conn, what, session(req, 0, 0)).(*kmsg.FetchResponse)
 	if resp == nil {
 		return 0
 	}
@@ -110,7 +115,7 @@ func fetchDeletedWhileWaiting(r *conform.R) {
 		x, y := topicOf(v, "x"), topicOf(v, "y")
 		r.CreateTopic(x, 1)
 		r.CreateTopic(y, 1)
-		parked := r.Start("main", label(v, "deleted while waiting"), waiting(fetchOf(r, v, from{x, 0, 0}), 6000, 1))
+		parked := r.Start("main", label(v, "deleted while waiting"), waiting(fetchOf(r, v, from{x, 0, 0}), longWait, 1))
 		r.Note(label(v, "answered at once"), "%t", parked.Within(notYet))
 		r.DeleteTopic(x)
 		parked.Wait()
@@ -119,11 +124,27 @@ func fetchDeletedWhileWaiting(r *conform.R) {
 			continue
 		}
 		id := openSession(r, label(v, "open"), fetchOf(r, v, from{y, 0, 0}))
-		parked = r.Start("main", label(v, "session, deleted while waiting"), session(waiting(fetchOf(r, v), 6000, 1), id, 1))
+		parked = r.Start("main", label(v, "session, deleted while waiting"), session(waiting(fetchOf(r, v), longWait, 1), id, 1))
 		r.Note(label(v, "session answered at once"), "%t", parked.Within(notYet))
 		r.DeleteTopic(y)
 		parked.Wait()
 		r.Send(label(v, "session, after that"), session(fetchOf(r, v), id, 2))
+	}
+}
+
+// fetchDeletedBeside waits for two topics of which one is deleted.
+func fetchDeletedBeside(r *conform.R) {
+	for _, v := range []int16{11, 12, 13, 18} {
+		x, y := topicOf(v, "x"), topicOf(v, "y")
+		r.CreateTopic(x, 1)
+		r.CreateTopic(y, 1)
+		parked := r.Start("main", label(v, "one of two is deleted"), waiting(fetchOf(r, v, from{x, 0, 0}, from{y, 0, 0}), longWait, 1))
+		id := openSessionOn(r, "other", label(v, "open"), fetchOf(r, v, from{x, 0, 0}, from{y, 0, 0}))
+		inSession := r.Start("other", label(v, "one of two in a session"), session(waiting(fetchOf(r, v), longWait, 1), id, 1))
+		r.Note(label(v, "answered at once"), "%t", parked.Within(notYet))
+		r.DeleteTopic(x)
+		parked.Wait()
+		inSession.Wait()
 	}
 }
 

@@ -15,6 +15,7 @@ func listOffsets() []conform.Scenario {
 		{Name: "listoffsets/by-timestamp-codecs", Key: 2, Run: listCodecs},
 		{Name: "listoffsets/by-timestamp-LogAppendTime", Key: 2, Run: listLogAppendTime},
 		{Name: "listoffsets/by-timestamp-segments", Key: 2, Run: listSegments},
+		{Name: "listoffsets/by-timestamp-many-batches", Key: 2, Run: listMany},
 		{Name: "listoffsets/by-timestamp-older-and-older", Key: 2, Run: listDescending},
 		{Name: "listoffsets/requests", Key: 2, Run: listRequests},
 		{Name: "listoffsets/several-partitions", Key: 2, Run: listSeveral},
@@ -148,6 +149,16 @@ func listSegments(r *conform.R) {
 	}
 	r.Send("largest", listOf(r, 7, -3, place{"a", 0}))
 	r.Send("end", listOf(r, 7, -1, place{"a", 0}))
+}
+
+// listMany asks for times between the entries of an index.
+func listMany(r *conform.R) {
+	r.CreateTopic("a", 1)
+	produceMany(r, "a")
+	for ts := int64(0); ts <= 12_100; ts += 155 {
+		r.Send(label(7, "timestamp %d", ts), listOf(r, 7, ts, place{"a", 0}))
+	}
+	r.Send("largest", listOf(r, 7, -3, place{"a", 0}))
 }
 
 // listDescending asks a log in which each batch is older than the one before.
