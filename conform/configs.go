@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -16,17 +17,53 @@ func (r *R) HostConfigs(names ...string) { r.hostConfigs = append(r.hostConfigs,
 
 // filterConfigs applies OnlyConfigs and HostConfigs to the lines of an answer.
 func (r *R) filterConfigs(lines []Line) []Line {
-	if len(r.onlyConfigs) == 0 && len(r.hostConfigs) == 0 {
-		return lines
+	if len(r.onlyConfigs) > 0 {
+		lines = onlyConfigs(lines, r.onlyConfigs)
 	}
-	items := keyed(lines)
-	var kept []Line
-	for _, l := range items {
-		inside := configPath.MatchString(l.line.Path)
-		if inside && len(r.onlyConfigs) > 0 && !slices.Contains(r.onlyConfigs, l.item) {
+	if len(r.hostConfigs) > 0 {
+		lines = withoutHost(lines, r.hostConfigs)
+	}
+	return lines
+}
+
+// onlyConfigs keeps the lines of these keys, and counts anew.
+func onlyConfigs(lines []Line, names []string) (kept []Line) {
+	left := map[string]int{} // path of the array → keys that are left
+	for _, l := range keyed(lines) {
+		m := configPath.FindStringSubmatch(l.line.Path)
+		if m == nil {
+			kept = append(kept, l.line)
 			continue
 		}
-		if inside && slices.Contains(r.hostConfigs, l.item) {
+		array, isKey := m[1], m[0] == l.line.Path
+		if !slices.Contains(names, l.item) {
+			continue
+		}
+		if isKey {
+			left[array]++
+		}
+		l.line.Path = fmt.Sprintf("%s[%d]%s", array, left[array]-1, l.line.Path[len(m[0]):])
+		kept = append(kept, l.line)
+	}
+	for _, l := range kept {
+		recount(l, left)
+	}
+	return kept
+}
+
+// recount corrects the number of keys in the line of a struct that has any.
+func recount(l Line, left map[string]int) {
+	for i, f := range l.Fields {
+		if f.Name == "Configs" && f.Value != "null" {
+			l.Fields[i].Value = fmt.Sprintf("#%d", left[strings.TrimPrefix(l.Path+".Configs", ".")])
+		}
+	}
+}
+
+// withoutHost leaves out what of these keys depends on the machine.
+func withoutHost(lines []Line, names []string) (kept []Line) {
+	for _, l := range keyed(lines) {
+		if configPath.MatchString(l.line.Path) && slices.Contains(names, l.item) {
 			if strings.Contains(withoutIndices(l.line.Path), "ConfigSynonyms") {
 				continue
 			}

@@ -214,6 +214,7 @@ func describeOtherResources(r *conform.R) {
 // broker's.
 func describeLoggers(r *conform.R) {
 	r.OnlyConfigs("root")
+	r.HostConfigs("root")
 	for _, v := range conform.Versions(32) {
 		for _, c := range []struct{ title, name string }{
 			{"this one", nodeName(r)}, {"cluster's", ""}, {"another", fmt.Sprint(r.Node(0) + 1000)}, {"not a number", "x"},
