@@ -223,7 +223,7 @@ func (r *renderer) plain(name string, f reflect.Value) string {
 		}
 		return r.plain(name, f.Elem())
 	case reflect.Array: // of a uuid
-		return r.uuid(f.Interface().([16]byte))
+		return token(r.uuid(f.Interface().([16]byte)))
 	case reflect.Slice:
 		return r.list(name, f)
 	}

@@ -42,6 +42,18 @@ func TestTranscriptsRoundTrip(t *testing.T) {
 	})
 }
 
+// An id is called after its topic, whose name may be anything.
+func TestIDOfATopicWithASpaceRoundTrips(t *testing.T) {
+	resp := kmsg.NewPtrDeleteTopicsResponse()
+	resp.Version = 6
+	name := "a b"
+	topic := kmsg.NewDeleteTopicsResponseTopic()
+	topic.Topic, topic.TopicID = &name, [16]byte{1}
+	resp.Topics = append(resp.Topics, topic)
+	s := Step{Label: "a step", Key: 20, Version: 6, Outcome: "answer", Lines: testSymbols().render(resp)}
+	roundTrip(t, []Transcript{{Scenario: "ids/spaces", Key: 3, Steps: []Step{s}}})
+}
+
 func TestBadTranscripts(t *testing.T) {
 	for name, text := range map[string]string{
 		"a step before a scenario": "step 0 v3 answer x\n",

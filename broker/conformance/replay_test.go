@@ -57,9 +57,14 @@ func TestRecordingsAreOfScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	has := map[int16]bool{}
+	for _, transcript := range recorded {
+		has[transcript.Key] = true
+	}
 	for _, s := range scenarios.All() {
 		transcript, ok := recorded[s.Name]
 		switch {
+		case !ok && !has[s.Key]: // an API that Kafka advertises only with some plugin
 		case !ok:
 			t.Errorf("%s is not recorded", s.Name)
 		case transcript.Key != s.Key:
