@@ -34,7 +34,7 @@ func TestGenerate(t *testing.T) {
 	if err != nil {
 		t.Fatalf("DURATION: %v", err)
 	}
-	pair := pair(t)
+	of, pair := commit(t), pair(t)
 	total, found := generate.Played{}, 0
 	begin := time.Now()
 	last := seed
@@ -61,7 +61,7 @@ func TestGenerate(t *testing.T) {
 		result = fmt.Sprintf("%d sequences differ", found)
 	}
 	evidence(t, "%s generate: seeds %d-%d, %d sequences, %d steps compared with Apache Kafka 4.4.0 in %v: %s",
-		commit(t), seed, last-1, total.Sequences, total.Steps, time.Since(begin).Round(time.Second), result)
+		of, seed, last-1, total.Sequences, total.Steps, time.Since(begin).Round(time.Second), result)
 }
 
 func pair(t *testing.T) *generate.Pair {
@@ -103,7 +103,7 @@ func env(name, otherwise string) string {
 
 func commit(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output()
+	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
