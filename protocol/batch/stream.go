@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -184,17 +185,71 @@ func (s *stream) record(f *frame, r *Record, whole bool, limit int) error {
 		return s.failure()
 	}
 	if _, err := f.parse(data[:total], r); err != nil {
+		if !whole {
+			return cmp.Or(s.passOver(f, r, n, size), err)
+		}
 		return err
 	}
 	s.advance(total)
 	return nil
 }
 
-// passOver reads what is small of a large record and skips the rest.
+// passOver reads what is small of a record and skips the rest. As Kafka, it compares with
+// the record's size at the end only: fields may lead beyond the record and to the end of
+// the stream, where damage of the compression shows, and that is then the answer.
 func (s *stream) passOver(f *frame, r *Record, n int, size int32) error {
 	s.advance(n)
-	p := passer{s: s, left: int64(size)}
-	*r = Record{Size: int32(n) + size, Attributes: p.byte()}
+	p := passer{s: s}
+	*r = Record{Size: int32(n) + size}
+	p.fields(f, r)
+	notOne := invalidRecord("its %d bytes are not one record", size)
+	switch {
+	case p.ended:
+		return s.failure()
+	case p.bad:
+		return notOne
+	case p.taken != int64(size):
+		return cmp.Or(s.damage(f), notOne)
+	}
+	return nil
+}
+
+// damage is what is wrong with the compression of what follows, nil if nothing, or if a
+// record is found to be none before. Kafka does not notice the size of a record that it
+// passes over, but goes on.
+func (s *stream) damage(f *frame) error {
+	for {
+		size, n := varint(s.peek(maxVarintLen))
+		switch {
+		case n == 0 && errors.Is(s.err, io.EOF):
+			return nil
+		case n == 0:
+			return s.failure()
+		case n < 0 || size < 0:
+			return nil
+		}
+		s.advance(n)
+		p := passer{s: s}
+		if p.fields(f, new(Record)); p.bad {
+			if p.ended {
+				return s.failure()
+			}
+			return nil
+		}
+	}
+}
+
+// passer is cursor's counterpart over a stream. After the first trouble it reads nothing.
+type passer struct {
+	s     *stream
+	taken int64
+	bad   bool
+	ended bool // the stream ended within the record
+}
+
+// fields reads what is small of a record's body.
+func (p *passer) fields(f *frame, r *Record) {
+	r.Attributes = p.byte()
 	delta := p.varlong()
 	r.OffsetDelta = p.varint()
 	f.place(r, delta)
@@ -202,55 +257,36 @@ func (s *stream) passOver(f *frame, r *Record, n int, size int32) error {
 	r.HasValue, _ = p.bytes()
 	for range p.headerCount() {
 		if hasKey, ok := p.bytes(); !hasKey || !ok {
-			p.fail()
+			p.bad = true
 			break
 		}
 		if _, ok := p.bytes(); !ok {
 			break
 		}
 	}
-	if p.ended {
-		return s.failure()
-	}
-	if p.bad || p.left != 0 {
-		return invalidRecord("its %d bytes are not one record", size)
-	}
-	return nil
 }
 
-// passer is cursor's counterpart over a stream: left bytes of one record's body.
-type passer struct {
-	s     *stream
-	left  int64
-	bad   bool
-	ended bool // the stream ended within the record
-}
-
-func (p *passer) fail() { p.bad, p.left = true, 0 }
-
-// head looks at the next bytes of the body, at most n.
+// head looks at the next bytes, at most n.
 func (p *passer) head(n int) []byte {
-	b := p.s.peek(int(min(int64(n), p.left)))
-	return b[:min(int64(len(b)), p.left, int64(n))]
+	if p.bad {
+		return nil
+	}
+	b := p.s.peek(n)
+	return b[:min(len(b), n)]
 }
 
 func (p *passer) take(n int) {
 	p.s.advance(n)
-	p.left -= int64(n)
+	p.taken += int64(n)
 }
 
-// short notes a field that could not be had: cut by the stream or by the record's size.
-func (p *passer) short(n int) {
-	if p.left > int64(n) && !p.bad {
-		p.ended = true
-	}
-	p.fail()
-}
+// short notes a field that the end of the stream has cut.
+func (p *passer) short() { p.ended, p.bad = p.ended || !p.bad, true }
 
 func (p *passer) byte() int8 {
 	b := p.head(1)
 	if len(b) == 0 {
-		p.short(0)
+		p.short()
 		return 0
 	}
 	v := int8(b[0])
@@ -259,10 +295,9 @@ func (p *passer) byte() int8 {
 }
 
 func (p *passer) varint() int32 {
-	b := p.head(maxVarintLen)
-	v, n := varint(b)
+	v, n := varint(p.head(maxVarintLen))
 	if n <= 0 {
-		p.notANumber(b, n)
+		p.notANumber(n)
 		return 0
 	}
 	p.take(n)
@@ -270,22 +305,21 @@ func (p *passer) varint() int32 {
 }
 
 func (p *passer) varlong() int64 {
-	b := p.head(maxVarlongLen)
-	v, n := varlong(b)
+	v, n := varlong(p.head(maxVarlongLen))
 	if n <= 0 {
-		p.notANumber(b, n)
+		p.notANumber(n)
 		return 0
 	}
 	p.take(n)
 	return v
 }
 
-func (p *passer) notANumber(b []byte, n int) {
+func (p *passer) notANumber(n int) {
 	if n == 0 {
-		p.short(len(b))
+		p.short()
 		return
 	}
-	p.fail()
+	p.bad = true
 }
 
 // bytes passes over a length and as many bytes; present is false for null.
@@ -294,24 +328,18 @@ func (p *passer) bytes() (present, ok bool) {
 	if p.bad || n < 0 {
 		return false, !p.bad
 	}
-	if int64(n) > p.left {
-		p.fail()
-		return false, false
-	}
 	if !p.s.skip(int(n)) {
-		p.ended = true
-		p.fail()
+		p.short()
 		return false, false
 	}
-	p.left -= int64(n)
+	p.taken += int64(n)
 	return true, true
 }
 
 func (p *passer) headerCount() int32 {
 	n := p.varint()
-	if n < 0 || int64(n) > p.left {
-		p.fail()
-		return 0
+	if n < 0 {
+		p.bad = true
 	}
-	return n
+	return max(n, 0)
 }

@@ -271,6 +271,35 @@ func TestDamagedGzipIsNotARecordsFault(t *testing.T) {
 	}
 }
 
+// A wrong checksum behind the data is the answer where Kafka, which passes over the fields
+// of a record without regard to its size, comes to the end of the stream; a field that no
+// record can have is found before.
+func TestWrongGzipChecksumAgainstWrongRecords(t *testing.T) {
+	c := NewCodecs(CodecsOptions{})
+	for name, tt := range map[string]struct {
+		record   []byte
+		checksum error // what a wrong checksum is answered with
+		none     error // and what a right one
+	}{
+		"good":                   {rec(6, 0, 0, 0, 1, 1, 0), kafkaerr.UnknownServerError, nil},
+		"size one short":         {rec(5, 0, 0, 0, 1, 1, 0), kafkaerr.UnknownServerError, kafkaerr.InvalidRecord},
+		"size one long":          {rec(7, 0, 0, 0, 1, 1, 0, 0), kafkaerr.UnknownServerError, kafkaerr.InvalidRecord},
+		"value beyond the end":   {rec(6, 0, 0, 0, 1, 40, 0), kafkaerr.UnknownServerError, kafkaerr.InvalidRecord},
+		"headers beyond the end": {rec(6, 0, 0, 0, 1, 1, 10), kafkaerr.UnknownServerError, kafkaerr.InvalidRecord},
+		"negative header count":  {rec(6, 0, 0, 0, 1, 1, 1), kafkaerr.InvalidRecord, kafkaerr.InvalidRecord},
+		"negative size":          {rec(-5), kafkaerr.InvalidRecord, kafkaerr.InvalidRecord},
+	} {
+		payload := compressed(t, c, Gzip, tt.record)
+		if _, err := Validate(c, batchOf(Gzip, 1, slices.Clone(payload)), topicDefaults()); !errors.Is(err, tt.none) {
+			t.Errorf("%s: %v", name, err)
+		}
+		payload[len(payload)-6] ^= 1 // CRC-32 and length are the last eight bytes
+		if _, err := Validate(c, batchOf(Gzip, 1, payload), topicDefaults()); !errors.Is(err, tt.checksum) {
+			t.Errorf("%s, with a wrong checksum: %v", name, err)
+		}
+	}
+}
+
 // TestOrderOfChecks: of two faults the one that Kafka looks for first is answered.
 func TestOrderOfChecks(t *testing.T) {
 	c := NewCodecs(CodecsOptions{})
