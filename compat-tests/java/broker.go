@@ -20,6 +20,7 @@ const startPatience = 2 * time.Minute
 // Broker is a running Kafka of one node, controller and broker in one process.
 type Broker struct {
 	Addr string
+	Logs string // its log directory
 	t    testing.TB
 	file string // its configuration
 	cmd  *exec.Cmd
@@ -31,13 +32,13 @@ type Broker struct {
 func StartBroker(t testing.TB, port, controllerPort int, settings ...string) *Broker {
 	t.Helper()
 	dir := t.TempDir()
-	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, file: filepath.Join(dir, "server.properties")}
+	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, file: filepath.Join(dir, "server.properties"), Logs: filepath.Join(dir, "data")}
 	lines := append([]string{
 		"process.roles=broker,controller", "node.id=1",
 		"listeners=PLAINTEXT://" + b.Addr + fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", controllerPort),
 		"controller.listener.names=CONTROLLER", fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d", controllerPort),
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"log.dirs=" + filepath.Join(dir, "data"),
+		"log.dirs=" + b.Logs,
 		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
 	}, settings...)
 	if err := os.WriteFile(b.file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
