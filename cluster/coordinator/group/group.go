@@ -154,11 +154,6 @@ func (g *group) count(m *member, by int) {
 
 func (g *group) isLeader(id string) bool { return g.leader != "" && g.leader == id }
 
-// isSimple tells that the group only has committed offsets.
-func (g *group) isSimple() bool {
-	return g.protocolType == "" && g.state == Empty && g.pending.len() == 0
-}
-
 // canRebalance tells that a rebalance may begin, because none is in its join phase.
 func (g *group) canRebalance() bool { return g.state != PreparingRebalance }
 

@@ -101,6 +101,7 @@ func (s *Shard) accepts(g *group, id string) bool {
 		return m != nil && m.joining != nil || g.joining < s.config.MaxSize
 	case CompletingRebalance, Stable:
 		return m != nil || len(g.members) < s.config.MaxSize
+	case Empty, Dead:
 	}
 	return true
 }

@@ -83,6 +83,7 @@ func (s *Shard) afterLeaving(o *op, g *group) {
 		s.prepareRebalance(o, g, "members left")
 	case PreparingRebalance:
 		s.completeIfAllJoined(o, g)
+	case Empty, Dead:
 	}
 }
 

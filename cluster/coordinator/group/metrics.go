@@ -68,15 +68,19 @@ func (m *Metrics) registerGauges(reg prometheus.Registerer) {
 }
 
 func (m *Metrics) rebalanced() { m.add(func(m *Metrics) prometheus.Counter { return m.rebalances }, 1) }
+
 func (m *Metrics) committed(n int) {
 	m.add(func(m *Metrics) prometheus.Counter { return m.commits }, n)
 }
+
 func (m *Metrics) deleted(n int) {
 	m.add(func(m *Metrics) prometheus.Counter { return m.deletions }, n)
 }
+
 func (m *Metrics) expired(n int) {
 	m.add(func(m *Metrics) prometheus.Counter { return m.expirations }, n)
 }
+
 func (m *Metrics) pendingDropped() {
 	m.add(func(m *Metrics) prometheus.Counter { return m.pendingDrops }, 1)
 }

@@ -309,7 +309,7 @@ func TestLoadWhatKafkaWrote(t *testing.T) {
 			}
 			offsets := map[string]int64{}
 			for _, o := range allCommitted(s) {
-				offsets[o.Group+" "+string(rune('0'+o.Partition))] = o.Offset
+				offsets[o.Group+" "+string('0'+o.Partition)] = o.Offset
 			}
 			wantOffsets := map[string]int64{"classic 0": 5, "classic 1": 6, "simple 0": 42, "simple 1": 43, "expiring 0": 8, "emptied 0": 11, "newer 0": 77, "txn 0": 7}
 			if d := cmp.Diff(wantOffsets, offsets); d != "" {
@@ -337,7 +337,7 @@ func TestOffsetsOfDeletedTopics(t *testing.T) {
 		var left []string
 		list, _ := b.CommittedOffsets(t.Context(), 100)
 		for _, o := range list {
-			left = append(left, o.Topic+string(rune('0'+o.Partition)))
+			left = append(left, o.Topic+string('0'+o.Partition))
 		}
 		if slices.Sort(left); !slices.Equal(left, []string{"t1", "u0"}) {
 			t.Errorf("offsets left: %q", left)

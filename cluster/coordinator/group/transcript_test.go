@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -247,8 +248,8 @@ func errorName(code int16) string {
 	if code == 0 {
 		return "NONE"
 	}
-	if err, ok := kerr.ErrorForCode(code).(*kerr.Error); ok {
-		return err.Message
+	if kind, ok := errors.AsType[*kerr.Error](kerr.ErrorForCode(code)); ok {
+		return kind.Message
 	}
 	return strconv.Itoa(int(code))
 }
