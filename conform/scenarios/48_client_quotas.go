@@ -183,10 +183,13 @@ func quotasSeveral(r *conform.R) {
 		r.Send(label(v, "good and bad"), join(quotas(v, a, one), quotas(v, b, setQuota("no_such", 1))))
 		awaitQuotas(r, 1, filter{"user", 0, of(r.Name("a"))})
 		r.Send(label(v, "the same entity twice"), join(quotas(v, a, setQuota("producer_byte_rate", 2)), quotas(v, a, setQuota("consumer_byte_rate", 3))))
-		r.Send(label(v, "what is there of a"), quotasOf(v, false, filter{"user", 0, of(r.Name("a"))}))
 		r.Send(label(v, "what is there of b"), quotasOf(v, false, filter{"user", 0, of(r.Name("b"))}))
+		r.Quiet(quotas(v, b, setQuota("consumer_byte_rate", 1))) // when it is there, so is what was sent before
+		awaitQuotas(r, 1, filter{"user", 0, of(r.Name("b"))})
+		r.Send(label(v, "what is there of a"), quotasOf(v, false, filter{"user", 0, of(r.Name("a"))}))
 		r.Send(label(v, "remove"), quotas(v, a, removeQuota("producer_byte_rate"), removeQuota("consumer_byte_rate")))
-		awaitQuotas(r, 0, filter{"user", 0, of(r.Name("a"))})
+		r.Quiet(quotas(v, b, removeQuota("consumer_byte_rate")))
+		awaitQuotas(r, 0, filter{"user", 0, of(r.Name("b"))})
 		none := quotas(v, a)
 		none.Entries = nil
 		r.Send(label(v, "none"), none)
