@@ -64,11 +64,14 @@ func (s *Service) Coordinator(groupID string) (broker int32, err error) {
 		return -1, kafkaerr.CoordinatorNotAvailable
 	}
 	p := t.Partition(PartitionFor(groupID, int32(len(t.Partitions))))
-	if p == nil || p.Leader < 0 || image.Broker(p.Leader) == nil {
+	if p == nil || p.Leader < 0 || !isAlive(image.Broker(p.Leader)) {
 		return -1, kafkaerr.CoordinatorNotAvailable
 	}
 	return p.Leader, nil
 }
+
+// isAlive tells that clients can be sent to a broker.
+func isAlive(b *metadata.Broker) bool { return b != nil && !b.Fenced }
 
 // wait passes an answer from the shard's goroutine to the handler's.
 func wait[T any](ctx context.Context, send func(answer func(T)), gone func(error) T) T {

@@ -111,6 +111,10 @@ func TestGroupsOfAnotherBroker(t *testing.T) {
 		if leader, err := b.Coordinator(id); leader != 2 || err != nil {
 			t.Errorf("coordinator %d, %v", leader, err)
 		}
+		b.publish(metadata.BrokerChangeRecord{ID: 2, Epoch: 2, Fenced: new(true)})
+		if _, err := b.Coordinator(id); kafkaerr.Code(err) != kafkaerr.CoordinatorNotAvailable.Code {
+			t.Errorf("coordinator that is fenced: %v", err)
+		}
 	})
 }
 
