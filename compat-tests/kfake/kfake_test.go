@@ -22,8 +22,11 @@ import (
 // only these has gone blind.
 const (
 	leastAPIs  = 6
-	leastSteps = 150
+	leastSteps = 500
 )
+
+// judged are APIs whose scenarios do not wait for long.
+var judged = []int16{2, 3, 20, 21, 22, 23, 29, 37}
 
 // patience with the scenarios of one API: the fake leaves some requests without an answer.
 const patience = 10 * time.Second
@@ -79,13 +82,11 @@ func TestFakeIsFoundToDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	differ, steps, same := 0, 0, 0
-	for _, api := range conform.APIs() {
-		report, asked := judge(t, api.Key, reference)
-		if asked == 0 {
-			continue
-		}
+	for _, key := range judged {
+		report := judge(t, key, reference)
+		api, _ := conform.Lookup(key)
 		t.Logf("%2d %-22s %4d steps, %4d same, %4d different, %d scenarios cut short",
-			api.Key, api.Name, report.Steps, report.Same, report.Different, len(report.Failures))
+			key, api.Name, report.Steps, report.Same, report.Different, len(report.Failures))
 		steps += report.Different
 		same += report.Same
 		if report.Different > 0 {
@@ -101,16 +102,13 @@ func TestFakeIsFoundToDiffer(t *testing.T) {
 }
 
 // judge asks a fresh fake the scenarios of one API.
-func judge(t *testing.T, key int16, reference map[string]conform.Transcript) (report conform.Report, asked int) {
+func judge(t *testing.T, key int16, reference map[string]conform.Transcript) conform.Report {
 	t.Helper()
 	var list []conform.Scenario
 	for _, s := range scenarios.All() {
 		if s.Key == key {
 			list = append(list, s)
 		}
-	}
-	if len(list) == 0 {
-		return report, 0
 	}
 	target, err := conform.Connect(t.Context(), serve(t))
 	if err != nil {
@@ -122,5 +120,5 @@ func judge(t *testing.T, key int16, reference map[string]conform.Transcript) (re
 	if err != nil {
 		t.Logf("%d: %v", key, err)
 	}
-	return conform.Judge(target, outcomes, reference, nil), len(list)
+	return conform.Judge(target, outcomes, reference, nil)
 }
