@@ -25,7 +25,7 @@ func fetch() []conform.Scenario {
 			{Name: "fetch/zero-ids", Key: 1, Run: fetchZeroIDs},
 			{Name: "fetch/malformed", Key: 1, Run: fetchMalformed},
 		},
-		fetchTopics(), fetchSessions(), fetchWaits(),
+		fetchTopics(), fetchSessions(), fetchRandom(), fetchWaits(),
 	)
 }
 
