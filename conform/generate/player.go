@@ -37,6 +37,7 @@ func (d dice) place() place {
 type player struct {
 	r         *conform.R
 	topics    map[string]int32 // partitions of the slots that exist
+	recoded   map[string]bool  // the slot's broker compresses, each with a library of its own
 	ends      map[place]int64  // offset behind the last acknowledged record
 	producers []*producer
 	sessions  [2]session
@@ -63,7 +64,7 @@ type session struct{ id, epoch int32 }
 const producers = 3
 
 func newPlayer(r *conform.R) *player {
-	p := &player{r: r, topics: map[string]int32{}, ends: map[place]int64{}, groups: map[string]bool{}}
+	p := &player{r: r, topics: map[string]int32{}, recoded: map[string]bool{}, ends: map[place]int64{}, groups: map[string]bool{}}
 	for range producers {
 		resp := r.Quiet(kmsg.NewPtrInitProducerIDRequest()).(*kmsg.InitProducerIDResponse)
 		if resp.ErrorCode != 0 {
@@ -95,6 +96,23 @@ func (p *player) vanished(topic string) {
 		req.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
 		return req
 	}, func(resp kmsg.Response) bool { return resp.(*kmsg.MetadataResponse).Topics[0].ErrorCode == 3 })
+	p.r.Until("partitions of "+topic+" gone", func() kmsg.Request { // which metadata may know before they are
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.Version, req.ReplicaID = 7, -1
+		of := kmsg.NewListOffsetsRequestTopic()
+		of.Topic = name
+		for partition := range p.topics[topic] {
+			part := kmsg.NewListOffsetsRequestTopicPartition()
+			part.Partition, part.Timestamp = partition, -1
+			of.Partitions = append(of.Partitions, part)
+		}
+		req.Topics = append(req.Topics, of)
+		return req
+	}, func(resp kmsg.Response) bool {
+		return !slices.ContainsFunc(resp.(*kmsg.ListOffsetsResponse).Topics, func(t kmsg.ListOffsetsResponseTopic) bool {
+			return slices.ContainsFunc(t.Partitions, func(p kmsg.ListOffsetsResponseTopicPartition) bool { return p.ErrorCode != 3 })
+		})
+	})
 	for group := range p.groups { // offsets are deleted a while after their topic
 		p.r.Until("offsets of "+topic+" gone", func() kmsg.Request { return offsetFetch(p, 7, group, nil, true) },
 			func(resp kmsg.Response) bool {

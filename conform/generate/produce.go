@@ -77,20 +77,30 @@ func (p *player) acknowledged(resp *kmsg.ProduceResponse, all []written) {
 	for _, w := range all {
 		times[w.at]++
 	}
+	for _, w := range all { // in the order of the request: that of the answer means nothing
+		part, ok := p.answerTo(resp, w.at)
+		if !ok || part.ErrorCode != 0 || times[w.at] > 1 {
+			continue
+		}
+		p.ends[w.at] = max(p.ends[w.at], part.BaseOffset+int64(w.count))
+		if w.accepted != nil {
+			w.accepted(p, w.at)
+		}
+	}
+}
+
+func (p *player) answerTo(resp *kmsg.ProduceResponse, at place) (part kmsg.ProduceResponseTopicPartition, ok bool) {
 	for _, topic := range resp.Topics {
-		slot := p.slotOf(topic.Topic, topic.TopicID)
+		if p.slotOf(topic.Topic, topic.TopicID) != at.topic {
+			continue
+		}
 		for _, part := range topic.Partitions {
-			for _, w := range all {
-				if w.at != (place{slot, part.Partition}) || part.ErrorCode != 0 || times[w.at] > 1 {
-					continue
-				}
-				p.ends[w.at] = max(p.ends[w.at], part.BaseOffset+int64(w.count))
-				if w.accepted != nil {
-					w.accepted(p, w.at)
-				}
+			if part.Partition == at.partition {
+				return part, true
 			}
 		}
 	}
+	return part, false
 }
 
 // lookAtEnds asks for the ends of partitions after a write that is not answered. The

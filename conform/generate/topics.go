@@ -44,6 +44,9 @@ func drawWanted(d dice) wanted {
 	for range pick(d, 0, 0, 1, 1, 2) {
 		w.configs = append(w.configs, pick(d, settings...))
 	}
+	if w.recoded() { // how large a batch is then depends on the library
+		w.configs = slices.DeleteFunc(w.configs, func(c [2]string) bool { return c[0] == "max.message.bytes" })
+	}
 	if d.in(8) {
 		w.topic = pick(d, "=", "=..", "=a b", "=a/b", "="+strings.Repeat("a", 250))
 	}
@@ -60,6 +63,13 @@ func drawWanted(d dice) wanted {
 		}
 	}
 	return w
+}
+
+// recoded reports whether the broker compresses what is written to the topic.
+func (w wanted) recoded() bool {
+	return slices.ContainsFunc(w.configs, func(c [2]string) bool {
+		return c[0] == "compression.type" && c[1] != "uncompressed"
+	})
 }
 
 func (w wanted) request(p *player) kmsg.CreateTopicsRequestTopic {
@@ -106,19 +116,16 @@ func createTopics(version int16, only bool, all []wanted) Step {
 		for _, topic := range resp.Topics {
 			slot := p.slotOf(topic.Topic, [16]byte{})
 			if topic.ErrorCode == 0 && slot != "" {
-				p.appeared(slot, partitionsOf(all, slot))
+				of := wantedOf(all, slot)
+				p.recoded[slot] = of.recoded()
+				p.appeared(slot, max(1, of.partitions))
 			}
 		}
 	}}
 }
 
-func partitionsOf(all []wanted, slot string) int32 {
-	for _, w := range all {
-		if w.topic == slot {
-			return max(1, w.partitions)
-		}
-	}
-	return 1
+func wantedOf(all []wanted, slot string) wanted {
+	return all[slices.IndexFunc(all, func(w wanted) bool { return w.topic == slot })]
 }
 
 // drawDeleteTopics deletes by name, or from version 6 on by id.
