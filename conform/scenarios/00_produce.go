@@ -27,7 +27,7 @@ func produce() []conform.Scenario {
 			{Name: "produce/many-records", Key: 0, Run: produceManyRecords},
 			{Name: "produce/header-keys", Key: 0, Run: produceHeaderKeys},
 		},
-		produceBatches(), producePayloads(), produceMutated(), produceSizes(), produceTimes(), produceIdempotence(),
+		produceBatches(), producePayloads(), produceMutated(), produceSizes(), produceTimes(), produceIdempotence(), produceDrawn(),
 	)
 }
 
