@@ -10,7 +10,7 @@ import (
 func administration() []conform.Scenario {
 	return slices.Concat(
 		apiVersions(), rangesPerAPI(), wire(), wirePerAPI(), wireMutated(),
-		metadata(), createTopics(), topicKeys(), deleteTopics(), describeCluster(),
+		metadata(), createTopics(), topicKeys(), manyTopics(), deleteTopics(), describeCluster(),
 		saslOnPlaintext(), aclsWithoutAuthorizer(), tokensOnPlaintext(),
 		describeConfigs(), alterConfigs(), incrementalAlterConfigs(), configResources(),
 		logDirs(), createPartitions(), electLeaders(), reassignments(), describeTopicPartitions(),
