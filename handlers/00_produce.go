@@ -123,13 +123,23 @@ func (p *produceCall) resolve() error {
 			}
 			place, again := p.answer.place(topic, part.Partition)
 			if err != nil {
-				p.answer.at(place).ErrorCode = kafkaerr.Code(err)
+				p.refuseOne(p.answer.at(place), err)
 				continue
 			}
 			p.add(at, part.Records, place, again)
 		}
 	}
 	return nil
+}
+
+// refuseOne answers a partition that is not appended to. Where a partition is named twice,
+// what is wrong with the bytes of one batch counts for more than what the log would have
+// said to the other (KafkaApis merges the answers in that order).
+func (p *produceCall) refuseOne(part *kmsg.ProduceResponseTopicPartition, err error) {
+	late := errors.Is(err, kafkaerr.InvalidRequiredAcks) || errors.Is(err, kafkaerr.InvalidTopic)
+	if part.ErrorCode == 0 || !late {
+		part.ErrorCode = kafkaerr.Code(err)
+	}
 }
 
 // check is everything that can refuse a partition before its log is asked, in Kafka's

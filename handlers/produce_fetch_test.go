@@ -188,6 +188,24 @@ func TestProducePartitionNamedTwiceAnswersTheErrorOfEither(t *testing.T) {
 	}
 }
 
+// Bytes that are wrong count for more than an acks that no log knows.
+func TestProducePartitionNamedTwiceWithBadAcks(t *testing.T) {
+	for _, badFirst := range []bool{true, false} {
+		f := newFixture(t)
+		req := produceRequest(9, 2, oneRecord())
+		part := req.Topics[0].Partitions[0]
+		part.Records = nil
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, part)
+		if badFirst {
+			slices.Reverse(req.Topics[0].Partitions)
+		}
+		parts := ask[*kmsg.ProduceResponse](t, f, req).Topics[0].Partitions
+		if len(parts) != 1 || parts[0].ErrorCode != kafkaerr.InvalidRecord.Code {
+			t.Errorf("bad batch first %v: answered %+v", badFirst, parts)
+		}
+	}
+}
+
 // Long requests are indexed; what they name twice must be found there as well.
 func TestProduceOfManyPartitionsAnswersEachOnce(t *testing.T) {
 	f := newFixture(t)
