@@ -204,3 +204,37 @@ func TestProducersOutliveTheirRecords(t *testing.T) {
 		t.Errorf("retry: %+v", info)
 	}
 }
+
+// TestSnapshotOfAForgottenPastIsNotBelieved: a snapshot that a failed start had removed is
+// back, and the log has grown over its offset since. It knows nothing of the producers of
+// now. Found by the exact tier (seed 9204955).
+func TestSnapshotOfAForgottenPastIsNotBelieved(t *testing.T) {
+	fsys := vfs.NewMem()
+	o := testOptions(fsys)
+	d, _ := mustOpen(t, o, epochTime, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	for sequence := range int32(3) {
+		records := producedBy(&batch.Producer{ID: 5, BaseSequence: sequence}, epochTime, "some value")
+		if _, err := l.AppendAsLeader(AppendParams{Now: epochTime, Records: records, LeaderEpoch: 1, RequestVersion: 12}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Flush()
+	if err := d.checkpointPromises(); err != nil {
+		t.Fatal(err)
+	}
+	d.Abandon()
+	ghost := producerstate.New(producerstate.Options{FS: fsys, Dir: l.Path(), Expiration: time.Hour})
+	ghost.SetEndOffset(3)
+	if _, err := ghost.TakeSnapshot(true); err != nil {
+		t.Fatal(err)
+	}
+
+	d, report := mustOpen(t, o, epochTime, DefaultConfig())
+	defer d.Abandon()
+	records := producedBy(&batch.Producer{ID: 5, BaseSequence: 2}, epochTime, "some value")
+	info, err := report.Opened[0].AppendAsLeader(AppendParams{Now: epochTime, Records: records, LeaderEpoch: 1, RequestVersion: 12})
+	if err != nil || !info.Duplicate || info.FirstOffset != 2 {
+		t.Errorf("a retry is answered %+v: %v", info, err)
+	}
+}

@@ -308,7 +308,7 @@ func (o *opening) scan() (end int64, err error) {
 			return 0, err
 		}
 	}
-	if err := o.forgetSnapshots(end); err != nil {
+	if err := o.forgetSnapshots(min(end, max(o.from, o.l.marks.start))); err != nil {
 		return 0, err
 	}
 	o.beyond = o.beyond || end > o.persisted
@@ -318,13 +318,17 @@ func (o *opening) scan() (end int64, err error) {
 	return end, nil
 }
 
-// forgetSnapshots removes the producer snapshots above the end, durably before anything is
-// appended. If a power cut brought one back later, when other records have taken the
-// offsets of those that it knows, it would pass for the newest state: a retry would then
-// be acknowledged as a duplicate of a record that is not there.
-func (o *opening) forgetSnapshots(end int64) error {
+// forgetSnapshots removes the producer snapshots above an offset, durably before anything
+// is appended. If a power cut brought one back from above the end later, when other records
+// have taken the offsets of those that it knows, it would pass for the newest state: a retry
+// would then be acknowledged as a duplicate of a record that is not there.
+//
+// Nor is one above the recovery point believed that now lies below the end: a start whose
+// sync of the directory failed may have removed it, without the disk knowing. What the
+// batches say, from the recovery point on, is beyond doubt.
+func (o *opening) forgetSnapshots(above int64) error {
 	known := len(o.l.producers.Snapshots())
-	if err := o.l.producers.DeleteSnapshotsAbove(end); err != nil {
+	if err := o.l.producers.DeleteSnapshotsAbove(above); err != nil {
 		return err
 	}
 	if len(o.l.producers.Snapshots()) < known {
