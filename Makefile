@@ -32,6 +32,7 @@ run: build ## run a broker on 127.0.0.1:9092 with its data in ./klamm-data
 .PHONY: test
 test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m ./...
+	$(GO) test -tags synctests -timeout 10m -run Groups ./broker/simtest
 	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake
 
 .PHONY: test-slow
@@ -117,7 +118,8 @@ dumplog: ## Kafka's own DumpLogSegments reads every file (needs Java, and Maven 
 disk: ## fill the disk under a broker (needs root; DISK_FS=ext4 for more than a tmpfs)
 	cd compat-tests && $(GO) test -count=1 -timeout 20m -v ./disk
 
-# Where a run of simulations writes down what it has tried.
+# Where a run of simulations writes down what it has tried. The tag synctests is franz-go's,
+# see broker/simtest/groups_test.go.
 SIM_ENV = KLAMM_FIRST=$(FIRST) KLAMM_EVIDENCE=$(CURDIR)/docs/evidence/sim.txt KLAMM_COMMIT=$$(git describe --always --dirty --abbrev=12)
 
 .PHONY: oracle
@@ -141,11 +143,11 @@ exchange: ## segments of Klamm served by Kafka, and the other way round (needs J
 sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier from FIRST on, a tenth of the real one
 	@mkdir -p docs/evidence
 	$(SIM_ENV) KLAMM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run Seeds ./broker/simtest/exact
-	$(SIM_ENV) KLAMM_SEEDS=$$(( ($(SEEDS) + 9) / 10 )) $(GO) test -count=1 -timeout 60m -run Seeds ./broker/simtest
+	$(SIM_ENV) KLAMM_SEEDS=$$(( ($(SEEDS) + 9) / 10 )) $(GO) test -tags synctests -count=1 -timeout 60m -run Seeds ./broker/simtest
 
 .PHONY: sim-repro
 sim-repro: ## the real tier with one SEED= alone, printing schedule and history
-	KLAMM_SEED=$(SEED) $(GO) test -count=1 -v -run '$(or $(RUN),Seeds)' ./broker/simtest
+	KLAMM_SEED=$(SEED) $(GO) test -tags synctests -count=1 -v -run '$(or $(RUN),Seeds)' ./broker/simtest
 
 .PHONY: bench
 bench: build ## print the figures that docs/performance.md quotes

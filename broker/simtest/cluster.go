@@ -40,6 +40,7 @@ type Cluster struct {
 	faults     int
 	producers  int
 	topics     map[string]topic
+	groups     []*Group
 }
 
 // topic is what a client was told of a topic that it created.

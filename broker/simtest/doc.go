@@ -17,7 +17,8 @@
 //
 //	clients                 broker-1                        disk
 //	Producer ─┐   memnet   ┌────────────────┐  Process()  ┌─────────┐
-//	Consumer ─┼──────────► │ broker.Broker  │ ──────────► │ CrashFS │
+//	Consumer ─┤            │                │             │         │
+//	Group    ─┼──────────► │ broker.Broker  │ ──────────► │ CrashFS │
 //	judge    ─┘            │ one per life   │             └─────────┘
 //	    │                  └────────────────┘                  ▲
 //	    │ acks, reads           ▲  start, stop                 │ kill, power cut,

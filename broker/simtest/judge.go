@@ -48,7 +48,11 @@ func (c *Cluster) readAll() {
 	for name, t := range c.topics {
 		topics[name] = t
 	}
+	groups := slices.Clone(c.groups)
 	c.mu.Unlock()
+	for _, g := range groups {
+		g.judge(ctx, admin)
+	}
 	for name, t := range topics {
 		if t.deleted {
 			continue
@@ -125,7 +129,7 @@ func (c *Cluster) read(ctx context.Context, all map[check.Partition]bounds) map[
 var known = regexp.MustCompile(`^((\.lock|meta\.properties|\.kafka_cleanshutdown` +
 	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset)-checkpoint)(\.tmp)?` +
 	`|klamm-metadata(/.*)?` +
-	`|[a-z0-9]+-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.tmp)?|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
+	`|[a-z0-9_]+-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.tmp)?|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
 
 // checkFiles looks at every name in the data directory.
 func (c *Cluster) checkFiles() {

@@ -28,6 +28,8 @@ type core struct {
 
 	// lost is why the shard is of no use any more, nil while it is.
 	lost error
+
+	refusalLogged time.Time // when a refused append was last logged
 }
 
 // coreOptions are the same for all shards, but for the log.
@@ -224,8 +226,7 @@ func (c *core) flush(now time.Time) error {
 		err = fmt.Errorf("batch was written at offset %d where %d was expected", base, c.open.base)
 		c.logger.Error("shard and log differ, the shard is loaded again", "err", err)
 	case isRefused(err):
-		c.logger.Warn("records were refused by their log", "records", count, "bytes", len(records), "err", err)
-		c.metrics.refused.Add(float64(count))
+		c.noteRefused(now, count, len(records), err)
 		err = Answerable(err)
 		c.takeBack(now, err)
 		return err
@@ -236,6 +237,17 @@ func (c *core) flush(now time.Time) error {
 	}
 	c.lose()
 	return c.lost
+}
+
+// refusalInterval is how often a refused append is logged; the metric counts all.
+const refusalInterval = 10 * time.Second
+
+func (c *core) noteRefused(now time.Time, records, size int, err error) {
+	c.metrics.refused.Add(float64(records))
+	if now.Sub(c.refusalLogged) >= refusalInterval {
+		c.refusalLogged = now
+		c.logger.Warn("records were refused by their log", "records", records, "bytes", size, "err", err)
+	}
 }
 
 // appended makes the operations of the batch wait for the high watermark.

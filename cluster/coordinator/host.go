@@ -31,6 +31,8 @@ type host[S Shard] struct {
 	seen    uint64 // position of the image that the shard was loaded with
 
 	spare []event[S] // the room of the queue before
+
+	failure string // the last that was logged
 }
 
 // state is what a shard can do.
@@ -158,13 +160,16 @@ func (h *host[S]) sleep(d time.Duration) {
 	}
 }
 
-// logFailure says why a shard did not load; nil if it was lost, which has been logged.
+// logFailure says why a shard did not load, once for each reason; nil if it was lost, which
+// has been logged.
 func (h *host[S]) logFailure(err error, pause time.Duration) {
 	switch {
 	case err == nil:
+		h.failure = ""
 	case leadershipLost(err):
 		h.logger.Debug("shard is not loaded: the partition is not led here any more", "err", err)
-	default:
+	case err.Error() != h.failure:
+		h.failure = err.Error()
 		h.logger.Error("shard could not be loaded", "again", pause, "err", err)
 	}
 }
