@@ -30,6 +30,10 @@ const (
 	subtract = kmsg.IncrementalAlterConfigOpSubtract
 )
 
+func opName(op kmsg.IncrementalAlterConfigOp) string {
+	return [...]string{"set", "delete", "append", "subtract"}[op]
+}
+
 // operation changes one key.
 type operation struct {
 	op    kmsg.IncrementalAlterConfigOp
@@ -107,7 +111,7 @@ func changeLists(r *conform.R) {
 		{subtract, "leader.replication.throttled.replicas", "1:1", "0:1,2:1"},
 		{subtract, "leader.replication.throttled.replicas", "0:1,2:1,3:1", ""},
 	} {
-		step := fmt.Sprintf("%d: %s %s %q", i, map[kmsg.IncrementalAlterConfigOp]string{set: "set", appendTo: "append", subtract: "subtract"}[c.op], c.key, c.value)
+		step := fmt.Sprintf("%d: %s %s %q", i, opName(c.op), c.key, c.value)
 		r.Send(step, change(topicResource, t, operation{c.op, c.key, &c.value}))
 		awaitConfig(r, topicResource, t, c.key, c.after)
 		r.Send("after "+step, configsOf(resource(topicResource, t, c.key)))
@@ -201,6 +205,14 @@ func changeBrokerConfigs(r *conform.R) {
 		op := operation{set, c.key, of(c.value)}
 		r.Send(fmt.Sprintf("broker's %s = %s", c.key, c.value), validated(1, change(brokerResource, node, op)))
 		r.Send(fmt.Sprintf("cluster's %s = %s", c.key, c.value), validated(1, change(brokerResource, "", op)))
+	}
+	for _, op := range []operation{
+		{remove, "log.retention.ms", nil}, {remove, "min.insync.replicas", nil}, {remove, "node.id", nil}, {remove, "no.such", nil},
+		{appendTo, "log.cleanup.policy", of("compact")}, {subtract, "log.cleanup.policy", of("delete")}, {appendTo, "num.io.threads", of("1")},
+		{appendTo, "node.id", of("1")}, {set, "log.retention.ms", nil},
+	} {
+		r.Send(fmt.Sprintf("%s broker's %s", opName(op.op), op.key), validated(1, change(brokerResource, node, op)))
+		r.Send(fmt.Sprintf("%s cluster's %s", opName(op.op), op.key), validated(1, change(brokerResource, "", op)))
 	}
 	for _, c := range []struct{ title, name string }{{"no number", "x"}, {"another", fmt.Sprint(r.Node(0) + 1000)}, {"negative", "-1"}} {
 		r.Send("broker "+c.title, validated(1, change(brokerResource, c.name, operation{set, "num.io.threads", of("8")})))
