@@ -80,7 +80,7 @@ func produceAcks(r *conform.R) {
 			}
 			r.Send(label(v, "acks %d", acks), req)
 		}
-		r.Send(label(v, "read back"), r.FetchFrom(12, "a", 0, 0))
+		r.Send(label(v, "read back"), fetchOf(r, 12, from{"a", 0, 0}))
 	}
 }
 
@@ -141,8 +141,11 @@ func produceVariants(r *conform.R) []variant[*kmsg.ProduceRequest] {
 		with("unknown topic, empty records", func(q req) { topic(q, "nope"); part(q).Records = []byte{} }),
 		with("acks 2, unknown topic", func(q req) { topic(q, "nope"); q.Acks = 2 }),
 		with("acks 2, empty records", func(q req) { part(q).Records, q.Acks = []byte{}, 2 }),
-		with("timeout 0", func(q req) { q.TimeoutMillis, q.Acks = 0, 1 }),
-		with("timeout -1", func(q req) { q.TimeoutMillis, q.Acks = -1, 1 }),
+		with("timeout 0", func(q req) { q.TimeoutMillis = 0 }),
+		with("timeout -1", func(q req) { q.TimeoutMillis = -1 }),
+		with("timeout min", func(q req) { q.TimeoutMillis = minInt32 }),
+		with("timeout 0, acks 1", func(q req) { q.TimeoutMillis, q.Acks = 0, 1 }),
+		with("timeout -1, acks 1", func(q req) { q.TimeoutMillis, q.Acks = -1, 1 }),
 		with("transactional id for plain records", func(q req) { q.TransactionID = kmsg.StringPtr("x") }),
 		with("empty transactional id for plain records", func(q req) { q.TransactionID = kmsg.StringPtr("") }),
 	}
@@ -181,5 +184,63 @@ func produceDuplicates(r *conform.R) {
 		r.Send(label(v, "both bad"), produceOf(r, v, data{"a", 1, damaged}, data{"a", 1, []byte{}}))
 		r.Send(label(v, "both unknown"), produceOf(r, v, data{"a", 8, batchOf(r, "x")}, data{"a", 8, batchOf(r, "x")}))
 		r.Send(label(v, "ends"), listOf(r, 7, -1, place{"a", 0}, place{"a", 1}))
+	}
+}
+
+// produceTransactional sends batches of transactions that were never begun: a broker may
+// have no transactions, but then has to say so in a way that clients understand.
+func produceTransactional(r *conform.R) {
+	r.Ignore("Topics.Partitions.ErrorMessage", "Topics.Partitions.BaseOffset", "Topics.Partitions.LogStartOffset")
+	r.CreateTopic("a", 2)
+	awaitTransactions(r)
+	of := func(producer int64, attributes int16) []byte {
+		return conform.Batch{Records: r.Values("x"), Attributes: attributes, Idempotent: true, ProducerID: producer}.Bytes()
+	}
+	noProducer := conform.Batch{Records: r.Values("x"), Attributes: 0x10}.Bytes()
+	id := r.Name("t")
+	one, other := of(1<<40, 0x10), of(1<<40+1, 0x10)
+	for _, v := range conform.Versions(0) {
+		for _, c := range []struct {
+			name  string
+			parts []data
+		}{
+			{"one", []data{{"a", 0, one}}},
+			{"two producers", []data{{"a", 0, one}, {"a", 1, other}}},
+			{"one without producer", []data{{"a", 0, noProducer}}},
+			{"a control batch", []data{{"a", 0, of(1<<40, 0x30)}}},
+			{"an unknown partition", []data{{"a", 7, one}}},
+		} {
+			req := produceOf(r, v, c.parts...)
+			r.Send(label(v, "%s, no transactional id", c.name), req)
+			req.TransactionID = &id
+			r.Send(label(v, "%s, unknown transactional id", c.name), req)
+		}
+	}
+}
+
+// producePipelined sends requests behind others that were not answered yet: each sees
+// what those before it have done.
+func producePipelined(r *conform.R) {
+	r.CreateTopic("a", 1)
+	for i := range 4 {
+		at := int64(3 * i)
+		bad := produceOf(r, 9, data{"a", 0, batchOf(r, "x")[:70]})
+		silent := produceOf(r, 9, data{"a", 0, batchOf(r, "z")})
+		silent.Acks = 0
+		var pending []*conform.Pending
+		send := func(what string, req kmsg.Request) {
+			pending = append(pending, r.Start("main", label(req.GetVersion(), "%d: %s", i, what), req))
+		}
+		send("first", produceOf(r, 9, data{"a", 0, batchOf(r, "x")}))
+		send("end after the first", listOf(r, 7, -1, place{"a", 0}))
+		send("read the first", fetchOf(r, 12, from{"a", 0, at}))
+		send("second", produceOf(r, 13, data{"a", 0, batchOf(r, "y")}))
+		send("a bad one", bad)
+		send("read the second", fetchOf(r, 12, from{"a", 0, at + 1}))
+		for _, p := range pending {
+			p.Wait()
+		}
+		r.SendWithoutAnswer("main", label(9, "%d: without an answer", i), silent)
+		r.Send(label(7, "%d: end", i), listOf(r, 7, -1, place{"a", 0}))
 	}
 }

@@ -21,8 +21,8 @@ func topicKinds() []topicKind {
 		{"plain", nil},
 		{"appendtime", []string{"message.timestamp.type", "LogAppendTime"}},
 		{"compacted", []string{"cleanup.policy", "compact"}},
-		{"to gzip", []string{"compression.type", "gzip"}},
-		{"to none", []string{"compression.type", "uncompressed"}},
+		{"to-gzip", []string{"compression.type", "gzip"}},
+		{"to-none", []string{"compression.type", "uncompressed"}},
 	}
 }
 
@@ -37,7 +37,7 @@ func produceBatches() (all []conform.Scenario) {
 				continue
 			}
 			all = append(all, conform.Scenario{
-				Name: "produce/batches-" + kind.topicName() + "-" + name, Key: 0,
+				Name: "produce/batches-" + kind.name + "-" + name, Key: 0,
 				Run: func(r *conform.R) { sendBatches(r, kind, kgo.CompressionCodecType(codec)) },
 			})
 		}
@@ -57,14 +57,9 @@ type crafted struct {
 	bytes []byte
 }
 
-// topicName is a topic's name for the words of a scenario's.
-func (k topicKind) topicName() string {
-	return string(bytes.ReplaceAll([]byte(k.name), []byte(" "), []byte("-")))
-}
-
 func sendBatches(r *conform.R, kind topicKind, codec kgo.CompressionCodecType) {
-	r.CreateTopic(kind.topicName(), 1, kind.configs...)
-	sendCrafted(r, 9, kind.topicName(), goodBatches(r, codec), headerBatches(r, codec), timedBatches(r, codec), framedBatches(r, codec))
+	r.CreateTopic(kind.name, 1, kind.configs...)
+	sendCrafted(r, 9, kind.name, goodBatches(r, codec), headerBatches(r, codec), timedBatches(r, codec), framedBatches(r, codec))
 }
 
 // sendCrafted sends batches to a topic and reads back what was stored of them.
@@ -74,7 +69,7 @@ func sendCrafted(r *conform.R, version int16, topic string, groups ...[]crafted)
 			r.Send(label(version, "%s: %s", topic, c.name), produceOf(r, version, data{topic, 0, c.bytes}))
 		}
 	}
-	r.Send(topic+": read back", r.FetchFrom(12, topic, 0, 0))
+	r.Send(topic+": read back", fetchOf(r, 12, from{topic, 0, 0}))
 	r.Send(topic+": end", listOf(r, 7, -1, place{topic, 0}))
 }
 
@@ -247,7 +242,7 @@ func produceCodecVersions(r *conform.R) {
 			r.Send(label(v, "codec %d", codec), produceOf(r, v, data{"a", 0, b}))
 		}
 	}
-	r.Send("read back", r.FetchFrom(12, "a", 0, 0))
+	r.Send("read back", fetchOf(r, 12, from{"a", 0, 0}))
 }
 
 // produceRecordErrors has faults in single records, of which answers of version 8 and
@@ -285,4 +280,33 @@ func produceRecordErrors(r *conform.R) {
 		}
 	}
 	r.Send("end", listOf(r, 7, -1, place{"c", 0}))
+}
+
+// produceManyRecords has batches of many records.
+func produceManyRecords(r *conform.R) {
+	r.CreateTopic("a", 1)
+	for codec, name := range codecNames {
+		var times []int64
+		for i := range 4000 {
+			times = append(times, int64(codec*10_000+i))
+		}
+		many := conform.Batch{Records: recordsAt(times...), Codec: kgo.CompressionCodecType(codec)}
+		r.Send(name, produceOf(r, 9, data{"a", 0, many.Bytes()}))
+		for _, i := range []int{0, 1, 2500, 3999, 4000} {
+			r.Send(label(7, "%s: time of record %d", name, i), listOf(r, 7, int64(codec*10_000+i), place{"a", 0}))
+		}
+	}
+	r.Send("largest", listOf(r, 7, -3, place{"a", 0}))
+}
+
+// produceHeaderKeys has keys of headers that are not UTF-8: kept as they are, unless the
+// batch is recoded.
+func produceHeaderKeys(r *conform.R) {
+	for _, kind := range []topicKind{{"plain", nil}, {"to-gzip", []string{"compression.type", "gzip"}}} {
+		r.CreateTopic(kind.name, 1, kind.configs...)
+		recs := r.Values("x")
+		recs[0].Headers = []kmsg.Header{{Key: "a\xff", Value: []byte("b\xff")}, {Key: "ä"}}
+		r.Send(kind.name, produceOf(r, 9, data{kind.name, 0, conform.Batch{Records: recs}.Bytes()}))
+		r.Send(kind.name+": read back", fetchOf(r, 12, from{kind.name, 0, 0}))
+	}
 }

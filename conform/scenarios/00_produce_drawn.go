@@ -30,7 +30,7 @@ type sequence struct {
 
 func drawProducers(r *conform.R, rnd *rand.Rand) {
 	kind := topicKinds()[rnd.IntN(len(topicKinds()))]
-	topic := kind.topicName()
+	topic := kind.name
 	r.CreateTopic(topic, 2, kind.configs...)
 	producers := map[string]*sequence{}
 	for i := range 60 {

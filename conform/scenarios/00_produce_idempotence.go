@@ -44,7 +44,7 @@ func sendAttempts(r *conform.R, topic string, partition int32, attempts []attemp
 		r.Send(label(9, "%s: producer %d, epoch %d, sequence %d, %d records", a.name, a.id, a.epoch, a.first, a.n),
 			produceOf(r, 9, data{topic, partition, sequenced(r, a.id, a.epoch, a.first, a.n)}))
 	}
-	r.Send(label(9, "%s/%d read back", topic, partition), r.FetchFrom(12, topic, partition, 0))
+	r.Send(label(9, "%s/%d read back", topic, partition), fetchOf(r, 12, from{topic, partition, 0}))
 }
 
 // sequencesInVersions is the life of a producer in every version.
@@ -128,7 +128,7 @@ func sequencesInFlight(r *conform.R) {
 	burst("and again", 5, 6, 7, 8, 9)
 	burst("six more", 10, 11, 12, 13, 14, 15)
 	burst("six again", 10, 11, 12, 13, 14, 15)
-	r.Send("read back", r.FetchFrom(12, "a", 0, 0))
+	r.Send("read back", fetchOf(r, 12, from{"a", 0, 0}))
 }
 
 // sequencesPartitions has sequences of their own in each partition.
@@ -161,7 +161,7 @@ func sequencesRecoded(r *conform.R) {
 		r.Send(name, produceOf(r, 9, data{"a", 0, b.Bytes()}))
 		r.Send(name+" again", produceOf(r, 9, data{"a", 0, b.Bytes()}))
 	}
-	r.Send("read back", r.FetchFrom(12, "a", 0, 0))
+	r.Send("read back", fetchOf(r, 12, from{"a", 0, 0}))
 }
 
 // sequencesAcks repeats with other acks what was sent with some.

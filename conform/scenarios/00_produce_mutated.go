@@ -16,7 +16,7 @@ func produceMutated() (all []conform.Scenario) {
 	for _, kind := range topicKinds() {
 		for seed := range uint64(3) {
 			all = append(all, conform.Scenario{
-				Name: fmt.Sprintf("produce/mutated-%s-%d", kind.topicName(), seed), Key: 0,
+				Name: fmt.Sprintf("produce/mutated-%s-%d", kind.name, seed), Key: 0,
 				Run: func(r *conform.R) { sendMutated(r, kind, rand.New(rand.NewPCG(seed, 0))) },
 			})
 		}
@@ -25,7 +25,7 @@ func produceMutated() (all []conform.Scenario) {
 }
 
 func sendMutated(r *conform.R, kind topicKind, rnd *rand.Rand) {
-	topic := kind.topicName()
+	topic := kind.name
 	r.CreateTopic(topic, 1, kind.configs...)
 	for i := range 60 {
 		codec := kgo.CompressionCodecType(0)
@@ -44,7 +44,7 @@ func sendMutated(r *conform.R, kind topicKind, rnd *rand.Rand) {
 		version := int16(3 + rnd.IntN(11))
 		r.Send(label(version, "%d: %s,%s", i, codecNames[codec], what), produceOf(r, version, data{topic, 0, batch}))
 	}
-	r.Send("read back", r.FetchFrom(12, topic, 0, 0))
+	r.Send("read back", fetchOf(r, 12, from{topic, 0, 0}))
 	r.Send("end", listOf(r, 7, -1, place{topic, 0}))
 	if kind.name != "appendtime" { // where it depends on the clock
 		r.Send("largest", listOf(r, 7, -3, place{topic, 0}))

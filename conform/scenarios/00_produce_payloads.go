@@ -96,14 +96,14 @@ func produceRecordBytes(r *conform.R, codec kgo.CompressionCodecType) {
 		if kind.name == "appendtime" {
 			continue
 		}
-		r.CreateTopic(kind.topicName(), 1, kind.configs...)
+		r.CreateTopic(kind.name, 1, kind.configs...)
 		var batches []crafted
 		for _, c := range brokenRecords() {
 			batches = append(batches, crafted{c.name, payload(r, codec, 1, compressed(codec, c.bytes))})
 		}
 		gaps := append(sized(8, 0, 0, 10, 2, 'k', 2, 'v', 0), sized(8, 0, 0, 18, 2, 'k', 2, 'v', 0)...)
 		batches = append(batches, crafted{"two records at offsets 5 and 9", payload(r, codec, 2, compressed(codec, gaps))})
-		sendCrafted(r, 9, kind.topicName(), batches)
+		sendCrafted(r, 9, kind.name, batches)
 	}
 }
 
@@ -114,12 +114,12 @@ func produceRecordSizes(r *conform.R) {
 	short[0] -= 2
 	long[0] += 2
 	longer[0] += 2
-	for _, kind := range []topicKind{{"plain", nil}, {"to none", []string{"compression.type", "uncompressed"}}} {
-		r.CreateTopic(kind.topicName(), 1, kind.configs...)
+	for _, kind := range []topicKind{{"plain", nil}, {"to-none", []string{"compression.type", "uncompressed"}}} {
+		r.CreateTopic(kind.name, 1, kind.configs...)
 		for codec, name := range codecNames {
 			for _, c := range []crafted{{"a byte short", short}, {"a byte long", long}, {"a byte long, and there is one", longer}} {
 				b := payload(r, kgo.CompressionCodecType(codec), 1, compressed(kgo.CompressionCodecType(codec), c.bytes))
-				r.Send(label(9, "%s: %s, %s", kind.name, c.name, name), produceOf(r, 9, data{kind.topicName(), 0, b}))
+				r.Send(label(9, "%s: %s, %s", kind.name, c.name, name), produceOf(r, 9, data{kind.name, 0, b}))
 			}
 		}
 	}
@@ -128,8 +128,8 @@ func produceRecordSizes(r *conform.R) {
 // produceFrames sends damaged and unusual frames of a codec.
 func produceFrames(r *conform.R, codec kgo.CompressionCodecType) {
 	special := map[kgo.CompressionCodecType]func() []crafted{1: gzipFrames, 2: snappyFrames, 3: lz4Frames, 4: zstdFrames}
-	for _, kind := range []topicKind{{"plain", nil}, {"to gzip", []string{"compression.type", "gzip"}}, {"to none", []string{"compression.type", "uncompressed"}}} {
-		r.CreateTopic(kind.topicName(), 1, kind.configs...)
+	for _, kind := range []topicKind{{"plain", nil}, {"to-gzip", []string{"compression.type", "gzip"}}, {"to-none", []string{"compression.type", "uncompressed"}}} {
+		r.CreateTopic(kind.name, 1, kind.configs...)
 		var batches []crafted
 		for _, c := range append(damagedFrames(codec), special[codec]()...) {
 			count := int32(1)
@@ -138,7 +138,7 @@ func produceFrames(r *conform.R, codec kgo.CompressionCodecType) {
 			}
 			batches = append(batches, crafted{c.name, payload(r, codec, count, c.bytes)})
 		}
-		sendCrafted(r, 9, kind.topicName(), batches)
+		sendCrafted(r, 9, kind.name, batches)
 	}
 }
 

@@ -100,7 +100,7 @@ func produceSegments(r *conform.R) {
 		r.Send(label(9, "batch %d of %d bytes", i, size), produceOf(r, 9, data{"a", 0, ofSize(r, size)}))
 	}
 	for offset := range int64(12) {
-		req := r.FetchFrom(12, "a", 0, offset)
+		req := fetchOf(r, 12, from{"a", 0, offset})
 		req.MaxBytes = 1
 		r.Send(label(12, "one batch at %d", offset), req)
 		req.MaxBytes = 4 << 20

@@ -7,7 +7,7 @@ import (
 func produceTimes() (all []conform.Scenario) {
 	for _, kind := range timeKinds() {
 		all = append(all, conform.Scenario{
-			Name: "produce/times-" + kind.topicName(), Key: 0,
+			Name: "produce/times-" + kind.name, Key: 0,
 			Run: func(r *conform.R) { produceTimestamps(r, kind) },
 		})
 	}
@@ -20,10 +20,10 @@ func timeKinds() []topicKind {
 	const before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 	return []topicKind{
 		{"bounds", []string{before, "3900000", after, "600000"}},
-		{"appendtime bounds", []string{"message.timestamp.type", "LogAppendTime", before, "3900000", after, "600000"}},
-		{"recoded bounds", []string{"compression.type", "gzip", before, "3900000", after, "600000"}},
-		{"no bounds", []string{before, "9223372036854775807", after, "9223372036854775807"}},
-		{"bounds of 0", []string{before, "0", after, "0"}},
+		{"appendtime-bounds", []string{"message.timestamp.type", "LogAppendTime", before, "3900000", after, "600000"}},
+		{"recoded-bounds", []string{"compression.type", "gzip", before, "3900000", after, "600000"}},
+		{"no-bounds", []string{before, "9223372036854775807", after, "9223372036854775807"}},
+		{"bounds-of-0", []string{before, "0", after, "0"}},
 	}
 }
 
@@ -57,6 +57,6 @@ func produceTimestamps(r *conform.R, kind topicKind) {
 		}
 	}
 	r.Ignore("Topics.Partitions.RecordBatches.Records.TimestampDelta")
-	r.Send("read back", r.FetchFrom(12, "t", 0, 0))
+	r.Send("read back", fetchOf(r, 12, from{"t", 0, 0}))
 	r.Send("end", listOf(r, 7, -1, place{"t", 0}))
 }

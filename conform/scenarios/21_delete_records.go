@@ -54,12 +54,12 @@ func deleteOffsets(r *conform.R) {
 			r.Send(label(v, "offset %d, as step %d", offset, i), deleteOf(r, v, offset, at))
 			r.Send(label(v, "start after step %d", i), listOf(r, 7, -2, at))
 		}
-		r.Send(label(v, "read before the start"), r.FetchFrom(12, topic, 0, 3))
-		r.Send(label(v, "read at the start, within a batch"), r.FetchFrom(12, topic, 0, 4))
+		r.Send(label(v, "read before the start"), fetchOf(r, 12, from{topic, 0, 3}))
+		r.Send(label(v, "read at the start, within a batch"), fetchOf(r, 12, from{topic, 0, 4}))
 		r.Send(label(v, "high watermark"), deleteOf(r, v, -1, at))
-		r.Send(label(v, "read at the end"), r.FetchFrom(12, topic, 0, 5))
+		r.Send(label(v, "read at the end"), fetchOf(r, 12, from{topic, 0, 5}))
 		r.Produce(topic, 0, "f")
-		r.Send(label(v, "read what came later"), r.FetchFrom(12, topic, 0, 5))
+		r.Send(label(v, "read what came later"), fetchOf(r, 12, from{topic, 0, 5}))
 	}
 }
 
@@ -130,7 +130,7 @@ func deleteSegments(r *conform.R) {
 	for _, offset := range []int64{1, 2, 3, 7, 8} {
 		r.Send(label(2, "offset %d", offset), deleteOf(r, 2, offset, place{"a", 0}))
 		r.Send(label(2, "first timestamp after %d", offset), listOf(r, 7, 0, place{"a", 0}))
-		r.Send(label(2, "read after %d", offset), r.FetchFrom(12, "a", 0, offset))
+		r.Send(label(2, "read after %d", offset), fetchOf(r, 12, from{"a", 0, offset}))
 	}
 }
 

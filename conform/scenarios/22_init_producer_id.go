@@ -113,7 +113,7 @@ func initAndProduce(r *conform.R) {
 			r.Send(label(v, "sequence %d again", seq), produceOf(r, 12, data{"a", 0, batch.Bytes()}))
 		}
 	}
-	r.Send("read back", r.FetchFrom(12, "a", 0, 0))
+	r.Send("read back", fetchOf(r, 12, from{"a", 0, 0}))
 }
 
 // initMalformed sends bodies that are no request.
