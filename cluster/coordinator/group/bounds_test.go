@@ -75,6 +75,35 @@ func metric(t *testing.T, reg *prometheus.Registry, name string) (sum float64) {
 	return sum
 }
 
+// A rebalance timeout of 0 does not keep the shard busy while static members are missing.
+func TestMissingStaticMembersAreWaitedFor(t *testing.T) {
+	f := newFixture(t, 1)
+	join := func(instance string, rebalanceMs int32) {
+		req := testJoin("g")
+		req.InstanceID, req.RebalanceTimeoutMillis = &instance, rebalanceMs
+		f.carryOut(f.shard.JoinGroup(f.now, Context{Version: 9}, req, func(*kmsg.JoinGroupResponse) {}))
+	}
+	join("a", 60_000)
+	join("b", 60_000)
+	f.pass(6 * time.Second)
+	g := f.shard.lookup("g")
+	for _, m := range g.members {
+		req := &kmsg.SyncGroupRequest{Group: "g", MemberID: m.id, Generation: 1}
+		f.carryOut(f.shard.SyncGroup(f.now, Context{Version: 4}, req, func(*kmsg.SyncGroupResponse) {}))
+	}
+	join("a", 0) // replaced while the group is Stable
+	join("b", 0)
+	leave := &kmsg.LeaveGroupRequest{Group: "g", Members: []kmsg.LeaveGroupRequestMember{{InstanceID: g.members[0].instanceID}}}
+	f.carryOut(f.shard.LeaveGroup(f.now, Context{Version: 5}, leave, func(*kmsg.LeaveGroupResponse) {}))
+	if g.state != PreparingRebalance {
+		t.Errorf("group is %v, want it to wait for b", g.state)
+	}
+	f.pass(time.Minute)
+	if g.state != Empty {
+		t.Errorf("group is %v after the session of b", g.state)
+	}
+}
+
 // Members that leave in the middle of the row do not stay in it.
 func TestPendingMembersAreForgottenForGood(t *testing.T) {
 	var p pendingMembers

@@ -8,6 +8,10 @@ import (
 // (GroupCoordinatorConfig.CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS).
 const newMemberJoinTimeout = 5 * time.Minute
 
+// minJoinWait is the least that a group whose static members are all missing waits between
+// two looks at them: their rebalance timeout may be 0.
+const minJoinWait = time.Second
+
 func millis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // makeGroup makes an Empty group without members, with the timers of its join phase and
@@ -112,7 +116,7 @@ func (s *Shard) completeJoin(o *op, g *group) {
 		// Only static members are left, and none joined. Wait on, until one does or their
 		// sessions are over.
 		g.initial = nil
-		s.timers.set(g.join, o.now.Add(millis(g.rebalanceTimeoutMs())))
+		s.timers.set(g.join, o.now.Add(max(millis(g.rebalanceTimeoutMs()), minJoinWait)))
 		return
 	}
 	g.initial = nil
