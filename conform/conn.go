@@ -75,7 +75,7 @@ func (c *Conn) receive(ctx context.Context, wait time.Duration) ([]byte, error) 
 	}
 	var b bytes.Buffer // grows with what comes: the size may be nonsense
 	if _, err := io.CopyN(&b, c.in, n); err != nil {
-		return nil, fmt.Errorf("cut short: %w", readError(err))
+		return nil, fmt.Errorf("cut short: %v", readError(err)) //nolint:errorlint // which is another outcome than none at all
 	}
 	return b.Bytes(), nil
 }
@@ -117,10 +117,6 @@ func Header(key, version int16, correlation int32, clientID *string, flexible bo
 
 // Frame puts parts one after the other behind their size.
 func Frame(parts ...[]byte) []byte {
-	b := make([]byte, 4)
-	for _, p := range parts {
-		b = append(b, p...)
-	}
-	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	return b
+	body := bytes.Join(parts, nil)
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,17 +120,17 @@ func (r *R) receive(conn string, d time.Duration) ([]byte, error) {
 }
 
 func outcomeOf(err error) string {
-	switch err {
-	case errClosed:
+	switch {
+	case errors.Is(err, errClosed):
 		return "closed"
-	case errSilent:
+	case errors.Is(err, errSilent):
 		return "silent"
 	}
 	return "answer"
 }
 
 func complaints(err error) []Line {
-	if err == nil || err == errClosed || err == errSilent {
+	if err == nil || errors.Is(err, errClosed) || errors.Is(err, errSilent) {
 		return nil
 	}
 	return []Line{{Path: "!", Fields: []Field{{"complaint", fmt.Sprintf("%q", err)}}}}

@@ -47,8 +47,8 @@ func (p *Pair) Play(ctx context.Context, sequences ...Sequence) (found []Finding
 	wg.Go(func() { got, gotErr = conform.Run(ctx, p.Broker, list, options) })
 	wg.Go(func() { want, wantErr = conform.Run(ctx, p.Reference, list, options) })
 	wg.Wait()
-	if ctx.Err() != nil { // whatever ended early says nothing
-		return nil, played, nil
+	if ctx.Err() != nil { // what ended early says nothing
+		return nil, played, ctx.Err()
 	}
 	for i, s := range sequences {
 		played.Sequences++
@@ -76,7 +76,7 @@ func (p *Pair) judge(s Sequence, want, got conform.Outcome) (Finding, bool) {
 func (p *Pair) Shrink(ctx context.Context, f Finding, budget int) (Finding, error) {
 	s := shrinking{budget: budget, least: f, play: func(less Sequence) ([]Finding, error) {
 		found, _, err := p.Play(ctx, less)
-		return found, errors.Join(err, ctx.Err())
+		return found, err
 	}}
 	err := s.run()
 	return s.least, err

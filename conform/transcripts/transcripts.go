@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/klamm-mq/klamm/conform"
@@ -37,15 +38,19 @@ func Load() (map[string]conform.Transcript, error) {
 }
 
 func load(all map[string]conform.Transcript, name string) error {
-	var key int16
-	if _, err := fmt.Sscanf(name, "%d_", &key); err != nil {
+	number, _, isRecording := strings.Cut(name, "_")
+	if !isRecording {
 		return nil // the page that keeps the directory
+	}
+	key, err := strconv.ParseInt(number, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	raw, err := files.ReadFile(path.Join(dir, name))
 	if err != nil {
 		return err
 	}
-	read, err := conform.ReadTranscripts(bytes.NewReader(raw), key)
+	read, err := conform.ReadTranscripts(bytes.NewReader(raw), int16(key))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
