@@ -144,7 +144,9 @@ func timedBatches(r *conform.R, codec kgo.CompressionCodecType) []crafted {
 	bit := conform.Batch{Records: recordsAt(-1), Codec: codec, Attributes: 0x08}
 	bit.Records[0].Key = []byte("k")
 	return []crafted{
-		at("time -1", -1), {"time -1 and the LogAppendTime bit", bit.Bytes()}, at("time -5", -5), at("time -5, then one", -5, 10),
+		at("time -1", -1),
+		{"time -1 and the LogAppendTime bit", bit.Bytes()},
+		at("time -5", -5), at("time -5, then one", -5, 10),
 		at("time 0", 0), at("time min", -1<<63), at("times that fall", r.T(9), r.T(5), r.T(1)), at("time -1 among others", 5, -1, 3),
 		at("in the future", r.T(0), r.T(3*hour)), at("far in the future", 1<<62), at("two in the future", r.T(0), r.T(3*hour), r.T(4*hour)),
 	}
@@ -166,7 +168,8 @@ func framedBatches(r *conform.R, codec kgo.CompressionCodecType) []crafted {
 		with("70 zeros behind", make([]byte, 70)...), with("16 bytes of another", good[:16]...), with("most of another", good[:len(good)-1]...),
 		with("17 bytes behind, magic 5", append(bytes.Clone(good[:16]), 5)...),
 		with("two batches", good...), with("two batches, the second of magic 1", conform.Sum(old)...),
-		{"cut at the end", good[:len(good)-1]}, {"cut in the middle", good[:len(good)/2]},
+		{"cut at the end", good[:len(good)-1]},
+		{"cut in the middle", good[:len(good)/2]},
 		{"a byte more within", resized(append(bytes.Clone(good), 0))},
 		{"100 bytes more within", resized(append(bytes.Clone(good), bytes.Repeat([]byte{7}, 100)...))},
 		{"3 bytes less within", resized(bytes.Clone(good[:len(good)-3]))},

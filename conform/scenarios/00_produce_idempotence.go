@@ -53,9 +53,16 @@ func sequencesInVersions(r *conform.R) {
 	for _, v := range conform.Versions(0) {
 		id := 100 + int64(v)
 		for _, a := range []attempt{
-			{"first", id, 0, 0, 1}, {"again", id, 0, 0, 1}, {"gap", id, 0, 5, 1}, {"next", id, 0, 1, 3}, {"next again", id, 0, 1, 3},
-			{"next, other size", id, 0, 1, 2}, {"new epoch, not from 0", id, 1, 4, 1}, {"new epoch", id, 1, 0, 1},
-			{"old epoch", id, 0, 4, 1}, {"unknown producer, not from 0", id + 1000, 0, 9, 1},
+			{"first", id, 0, 0, 1},
+			{"again", id, 0, 0, 1},
+			{"gap", id, 0, 5, 1},
+			{"next", id, 0, 1, 3},
+			{"next again", id, 0, 1, 3},
+			{"next, other size", id, 0, 1, 2},
+			{"new epoch, not from 0", id, 1, 4, 1},
+			{"new epoch", id, 1, 0, 1},
+			{"old epoch", id, 0, 4, 1},
+			{"unknown producer, not from 0", id + 1000, 0, 9, 1},
 		} {
 			r.Send(label(v, "%s", a.name), produceOf(r, v, data{"a", 0, sequenced(r, a.id, a.epoch, a.first, a.n)}))
 		}
@@ -67,12 +74,27 @@ func sequencesInVersions(r *conform.R) {
 func sequencesDuplicates(r *conform.R) {
 	r.CreateTopic("a", 1)
 	sendAttempts(r, "a", 0, []attempt{
-		{"1st", 100, 0, 0, 3}, {"2nd", 100, 0, 3, 2}, {"3rd", 100, 0, 5, 1}, {"4th", 100, 0, 6, 1}, {"5th", 100, 0, 7, 1},
-		{"6th", 100, 0, 8, 1}, {"7th", 100, 0, 9, 1},
-		{"the last again", 100, 0, 9, 1}, {"the fifth last again", 100, 0, 5, 1}, {"the sixth last again", 100, 0, 3, 2},
-		{"the oldest again", 100, 0, 0, 3}, {"two in one", 100, 0, 8, 2}, {"overlap at the end", 100, 0, 9, 2},
-		{"overlap at the begin", 100, 0, 4, 2}, {"gap", 100, 0, 12, 1}, {"back", 100, 0, 2, 1}, {"next", 100, 0, 10, 4},
-		{"next again", 100, 0, 10, 4}, {"its first half", 100, 0, 10, 2}, {"its second half", 100, 0, 12, 2}, {"after it", 100, 0, 14, 1},
+		{"1st", 100, 0, 0, 3},
+		{"2nd", 100, 0, 3, 2},
+		{"3rd", 100, 0, 5, 1},
+		{"4th", 100, 0, 6, 1},
+		{"5th", 100, 0, 7, 1},
+		{"6th", 100, 0, 8, 1},
+		{"7th", 100, 0, 9, 1},
+		{"the last again", 100, 0, 9, 1},
+		{"the fifth last again", 100, 0, 5, 1},
+		{"the sixth last again", 100, 0, 3, 2},
+		{"the oldest again", 100, 0, 0, 3},
+		{"two in one", 100, 0, 8, 2},
+		{"overlap at the end", 100, 0, 9, 2},
+		{"overlap at the begin", 100, 0, 4, 2},
+		{"gap", 100, 0, 12, 1},
+		{"back", 100, 0, 2, 1},
+		{"next", 100, 0, 10, 4},
+		{"next again", 100, 0, 10, 4},
+		{"its first half", 100, 0, 10, 2},
+		{"its second half", 100, 0, 12, 2},
+		{"after it", 100, 0, 14, 1},
 	})
 }
 
@@ -80,11 +102,23 @@ func sequencesDuplicates(r *conform.R) {
 func sequencesEpochs(r *conform.R) {
 	r.CreateTopic("a", 1)
 	sendAttempts(r, "a", 0, []attempt{
-		{"first", 100, 0, 0, 2}, {"new epoch, not from 0", 100, 1, 2, 1}, {"new epoch", 100, 1, 0, 2}, {"old epoch goes on", 100, 0, 2, 1},
-		{"old epoch again", 100, 0, 0, 2}, {"new epoch again", 100, 1, 0, 2}, {"new epoch from 0 again, other size", 100, 1, 0, 1},
-		{"next", 100, 1, 2, 1}, {"epoch skips", 100, 7, 0, 1}, {"last epoch", 100, 32767, 0, 1}, {"epoch -1", 100, -1, 0, 1},
-		{"epoch -2", 100, -2, 0, 1}, {"last epoch goes on", 100, 32767, 1, 1}, {"unknown producer of an epoch", 101, 9, 0, 1},
-		{"unknown producer of an epoch, not from 0", 102, 9, 4, 1}, {"its next", 102, 9, 5, 1}, {"its epoch falls", 102, 8, 6, 1},
+		{"first", 100, 0, 0, 2},
+		{"new epoch, not from 0", 100, 1, 2, 1},
+		{"new epoch", 100, 1, 0, 2},
+		{"old epoch goes on", 100, 0, 2, 1},
+		{"old epoch again", 100, 0, 0, 2},
+		{"new epoch again", 100, 1, 0, 2},
+		{"new epoch from 0 again, other size", 100, 1, 0, 1},
+		{"next", 100, 1, 2, 1},
+		{"epoch skips", 100, 7, 0, 1},
+		{"last epoch", 100, 32767, 0, 1},
+		{"epoch -1", 100, -1, 0, 1},
+		{"epoch -2", 100, -2, 0, 1},
+		{"last epoch goes on", 100, 32767, 1, 1},
+		{"unknown producer of an epoch", 101, 9, 0, 1},
+		{"unknown producer of an epoch, not from 0", 102, 9, 4, 1},
+		{"its next", 102, 9, 5, 1},
+		{"its epoch falls", 102, 8, 6, 1},
 	})
 }
 
@@ -93,9 +127,18 @@ func sequencesWrap(r *conform.R) {
 	const last = 1<<31 - 1
 	r.CreateTopic("a", 1)
 	sendAttempts(r, "a", 0, []attempt{
-		{"before", 101, 0, last - 1, 1}, {"at", 101, 0, last, 1}, {"after", 101, 0, 0, 1}, {"after again", 101, 0, 0, 1}, {"at again", 101, 0, last, 1},
-		{"next", 101, 0, 1, 1}, {"inside a batch", 102, 0, last - 1, 4}, {"inside again", 102, 0, last - 1, 4}, {"after it", 102, 0, 2, 1},
-		{"ends at the last", 103, 0, last - 2, 3}, {"goes on at 1", 103, 0, 1, 1}, {"goes on at 0", 103, 0, 0, 1},
+		{"before", 101, 0, last - 1, 1},
+		{"at", 101, 0, last, 1},
+		{"after", 101, 0, 0, 1},
+		{"after again", 101, 0, 0, 1},
+		{"at again", 101, 0, last, 1},
+		{"next", 101, 0, 1, 1},
+		{"inside a batch", 102, 0, last - 1, 4},
+		{"inside again", 102, 0, last - 1, 4},
+		{"after it", 102, 0, 2, 1},
+		{"ends at the last", 103, 0, last - 2, 3},
+		{"goes on at 1", 103, 0, 1, 1},
+		{"goes on at 0", 103, 0, 0, 1},
 	})
 }
 
@@ -103,9 +146,17 @@ func sequencesWrap(r *conform.R) {
 func sequencesOdd(r *conform.R) {
 	r.CreateTopic("a", 1)
 	sendAttempts(r, "a", 0, []attempt{
-		{"producer 0", 0, 0, 0, 1}, {"producer 0 again", 0, 0, 0, 1}, {"producer 0 goes on", 0, 0, 1, 1}, {"producer -2", -2, 0, 0, 1},
-		{"no producer, epoch and sequence", -1, 0, 0, 1}, {"the same again", -1, 0, 0, 1}, {"no producer, sequence", -1, -1, 0, 1},
-		{"no sequence", 103, 0, -1, 1}, {"sequence -5", 103, 0, -5, 1}, {"no epoch", 104, -1, 0, 1}, {"largest producer", 1<<63 - 1, 0, 0, 1},
+		{"producer 0", 0, 0, 0, 1},
+		{"producer 0 again", 0, 0, 0, 1},
+		{"producer 0 goes on", 0, 0, 1, 1},
+		{"producer -2", -2, 0, 0, 1},
+		{"no producer, epoch and sequence", -1, 0, 0, 1},
+		{"the same again", -1, 0, 0, 1},
+		{"no producer, sequence", -1, -1, 0, 1},
+		{"no sequence", 103, 0, -1, 1},
+		{"sequence -5", 103, 0, -5, 1},
+		{"no epoch", 104, -1, 0, 1},
+		{"largest producer", 1<<63 - 1, 0, 0, 1},
 	})
 }
 

@@ -98,8 +98,14 @@ func sessionEpochs(r *conform.R) {
 			name      string
 			id, epoch int32
 		}{
-			{"id 0, epoch -2", 0, -2}, {"id 0, epoch 5", 0, 5}, {"id -1, epoch 0", -1, 0}, {"id -1, epoch 1", -1, 1},
-			{"unknown id, epoch 0", 99, 0}, {"unknown id, epoch 3", 99, 3}, {"unknown id, epoch -1", 99, -1}, {"id -99, epoch 1", -99, 1},
+			{"id 0, epoch -2", 0, -2},
+			{"id 0, epoch 5", 0, 5},
+			{"id -1, epoch 0", -1, 0},
+			{"id -1, epoch 1", -1, 1},
+			{"unknown id, epoch 0", 99, 0},
+			{"unknown id, epoch 3", 99, 3},
+			{"unknown id, epoch -1", 99, -1},
+			{"id -99, epoch 1", -99, 1},
 		} {
 			r.Send(label(v, "%s", c.name), session(fetchOf(r, v, from{a, 0, 0}), c.id, c.epoch))
 			r.Send(label(v, "%s, no partitions", c.name), session(fetchOf(r, v), c.id, c.epoch))

@@ -61,10 +61,18 @@ func growRefused(r *conform.R) {
 			title string
 			topic kmsg.CreatePartitionsRequestTopic
 		}{
-			{"fewer", grown(r, "t", 2)}, {"as many", grown(r, "t", 3)}, {"0", grown(r, "t", 0)}, {"-1", grown(r, "t", -1)},
-			{"least", grown(r, "t", minInt32)}, {"too many", grown(r, "t", 10_010)}, {"most", grown(r, "t", maxInt32)},
-			{"unknown topic", grown(r, "nope", 4)}, {"empty name", grown(r, "=", 4)}, {"bad name", grown(r, "=a b", 4)},
-			{"long name", grown(r, "="+longName+"y", 4)}, {"cluster's own log", grown(r, "=__cluster_metadata", 4)},
+			{"fewer", grown(r, "t", 2)},
+			{"as many", grown(r, "t", 3)},
+			{"0", grown(r, "t", 0)},
+			{"-1", grown(r, "t", -1)},
+			{"least", grown(r, "t", minInt32)},
+			{"too many", grown(r, "t", 10_010)},
+			{"most", grown(r, "t", maxInt32)},
+			{"unknown topic", grown(r, "nope", 4)},
+			{"empty name", grown(r, "=", 4)},
+			{"bad name", grown(r, "=a b", 4)},
+			{"long name", grown(r, "="+longName+"y", 4)},
+			{"cluster's own log", grown(r, "=__cluster_metadata", 4)},
 		} {
 			r.Send(label(v, "%s", c.title), growOnlyAsk(v, c.topic))
 		}

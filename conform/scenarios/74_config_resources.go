@@ -57,8 +57,13 @@ func listOwnResources(r *conform.R) {
 		title string
 		req   *kmsg.ListConfigResourcesRequest
 	}{
-		{"v0", resourcesOf(0)}, {"v1 all", resourcesOf(1)}, {"v1 topics", resourcesOf(1, 2)}, {"v1 metrics", resourcesOf(1, 16)},
-		{"v1 groups", resourcesOf(1, 32)}, {"v1 topics and groups", resourcesOf(1, 2, 32)}, {"v1 brokers", resourcesOf(1, 4)},
+		{"v0", resourcesOf(0)},
+		{"v1 all", resourcesOf(1)},
+		{"v1 topics", resourcesOf(1, 2)},
+		{"v1 metrics", resourcesOf(1, 16)},
+		{"v1 groups", resourcesOf(1, 32)},
+		{"v1 topics and groups", resourcesOf(1, 2, 32)},
+		{"v1 brokers", resourcesOf(1, 4)},
 	} {
 		r.Note(c.title, "%v", ownResources(r, r.Quiet(c.req)))
 	}

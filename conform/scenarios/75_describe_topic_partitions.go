@@ -42,9 +42,15 @@ func topicPartitionsOfTopics(r *conform.R) {
 		title string
 		names []string
 	}{
-		{"one", []string{"b"}}, {"two", []string{"a", "b"}}, {"not sorted", []string{"b", "a"}}, {"twice", []string{"b", "a", "b"}},
-		{"unknown", []string{"nope"}}, {"known and unknown", []string{"nope", "b", "c", "a"}}, {"empty name", []string{"="}},
-		{"bad names", []string{"=a b", "=..", "=" + longName + "y"}}, {"cluster's own log", []string{"=__cluster_metadata"}},
+		{"one", []string{"b"}},
+		{"two", []string{"a", "b"}},
+		{"not sorted", []string{"b", "a"}},
+		{"twice", []string{"b", "a", "b"}},
+		{"unknown", []string{"nope"}},
+		{"known and unknown", []string{"nope", "b", "c", "a"}},
+		{"empty name", []string{"="}},
+		{"bad names", []string{"=a b", "=..", "=" + longName + "y"}},
+		{"cluster's own log", []string{"=__cluster_metadata"}},
 	} {
 		r.Send(c.title, partitionsOf(r, c.names...))
 	}
@@ -73,9 +79,18 @@ func topicPartitionsCursors(r *conform.R) {
 		topic     string
 		partition int32
 	}{
-		{"the very first", "a", 0}, {"second partition", "a", 1}, {"behind the last", "a", 2}, {"far behind", "a", 1000},
-		{"second topic", "b", 1}, {"last of all", "b", 2}, {"behind all", "b", 3}, {"negative", "a", -1},
-		{"not asked for, before", "0", 0}, {"not asked for, between", "ab", 0}, {"not asked for, behind", "c", 0}, {"empty name", "=", 0},
+		{"the very first", "a", 0},
+		{"second partition", "a", 1},
+		{"behind the last", "a", 2},
+		{"far behind", "a", 1000},
+		{"second topic", "b", 1},
+		{"last of all", "b", 2},
+		{"behind all", "b", 3},
+		{"negative", "a", -1},
+		{"not asked for, before", "0", 0},
+		{"not asked for, between", "ab", 0},
+		{"not asked for, behind", "c", 0},
+		{"empty name", "=", 0},
 	} {
 		r.Send(c.title, cursorAt(r, partitionsOf(r, "b", "a"), c.topic, c.partition))
 		limited := cursorAt(r, partitionsOf(r, "b", "a"), c.topic, c.partition)
