@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/klamm-mq/klamm/broker/brokertest"
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/protocol/batch"
 )
 
 // member joins a group that reads a topic from its start.
@@ -132,4 +135,78 @@ func shares(t *testing.T, admin *kadm.Client, members int) (counts []int) {
 	}
 	t.Fatalf("the group did not settle with %d members", members)
 	return nil
+}
+
+// The topic of groups is made when somebody looks for a coordinator, with Kafka's settings,
+// also where topics are not made for those who name them.
+func TestTopicOfGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := brokertest.NewMachine(t)
+		b := m.Start(t, "auto.create.topics.enable=false", "offsets.topic.segment.bytes=20000000", "offsets.topic.compression.codec=3")
+		admin := kadm.NewClient(newClient(t, m))
+		if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, "events"); err != nil {
+			t.Fatal(err)
+		}
+		produce(t, newClient(t, m), "events", numbered(0, 10)...)
+		reader := member(t, m, "readers", "events")
+		poll(t, reader, 10)
+		commit(t, reader)
+		reader.Close()
+		topics, err := admin.ListTopicsWithInternal(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := topics["__consumer_offsets"]
+		expect(t, "internal", made.IsInternal, true)
+		expect(t, "partitions", len(made.Partitions), 50)
+		expect(t, "replicas", made.Partitions.NumReplicas(), 1)
+		config := maps.Clone(b.Image().Config(metadata.Resource{Type: metadata.TopicResource, Name: "__consumer_offsets"}))
+		delete(config, "durability")
+		expect(t, "configuration", config, map[string]string{
+			"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "20000000",
+		})
+		expect(t, "codecs of its batches", codecs(t, m, "__consumer_offsets"), []string{"lz4"})
+
+		brokertest.Stop(t, b)
+		m.Start(t)
+		produce(t, newClient(t, m), "events", numbered(10, 12)...)
+		expect(t, "values after a restart", poll(t, member(t, m, "readers", "events"), 2), numbered(10, 12))
+	})
+}
+
+// codecs lists those of a topic's records.
+func codecs(t *testing.T, m *brokertest.Machine, topic string) (names []string) {
+	t.Helper()
+	client := newClient(t, m, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for len(names) == 0 && ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			names = append(names, batch.Codec(r.Attrs.CompressionType()).String())
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Whoever waits for a group to complete does not hold a stop up.
+func TestStopDoesNotWaitForGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := brokertest.NewMachine(t)
+		b := m.Start(t, "group.initial.rebalance.delay.ms=300000")
+		produce(t, newClient(t, m), "events", "value")
+		member(t, m, "readers", "events")
+		time.Sleep(10 * time.Second)
+		groups, err := kadm.NewClient(newClient(t, m)).DescribeGroups(t.Context(), "readers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "state", groups["readers"].State, "PreparingRebalance")
+		begin := time.Now()
+		brokertest.Stop(t, b)
+		if took := time.Since(begin); took > 500*time.Millisecond {
+			t.Errorf("the stop took %v", took)
+		}
+	})
 }
