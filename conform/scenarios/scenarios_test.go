@@ -10,7 +10,7 @@ import (
 
 // Every scenario has a name of its own, "group/what", and is about an API of Kafka's.
 func TestScenariosAreNamed(t *testing.T) {
-	form := regexp.MustCompile(`^[a-z_-]+/[A-Za-z0-9._-]+$`)
+	form := regexp.MustCompile(`^[a-z_-]+/[A-Za-z0-9._ -]+$`)
 	seen := map[string]bool{}
 	for _, s := range All() {
 		if seen[s.Name] {
