@@ -14,6 +14,9 @@ func deleteRecords() []conform.Scenario {
 		{Name: "deleterecords/requests", Key: 21, Run: deleteRequests},
 		{Name: "deleterecords/several-partitions", Key: 21, Run: deleteSeveral},
 		{Name: "deleterecords/topic-kinds", Key: 21, Run: deleteKinds},
+		{Name: "deleterecords/internal-topics", Key: 21, Needs: []int16{10}, Run: deleteInternal},
+		{Name: "deleterecords/while-fetches-wait", Key: 21, Run: deleteWhileWaiting},
+		{Name: "deleterecords/recreated-topic", Key: 21, Run: deleteRecreated},
 		{Name: "deleterecords/segments", Key: 21, Run: deleteSegments},
 		{Name: "deleterecords/producers", Key: 21, Run: deleteProducers},
 		{Name: "deleterecords/malformed", Key: 21, Run: deleteMalformed},
@@ -118,6 +121,40 @@ func deleteKinds(r *conform.R) {
 			r.Send(label(v, "policy %q, offset out of range", k.policy), deleteOf(r, v, 5, place{k.name, 0}))
 		}
 	}
+}
+
+// deleteInternal tries the topic of the group coordinators.
+func deleteInternal(r *conform.R) {
+	awaitCoordinator(r, "g")
+	for _, v := range conform.Versions(21) {
+		r.Send(label(v, "internal topic"), deleteOf(r, v, 0, place{"=__consumer_offsets", 0}))
+		r.Send(label(v, "internal topic, unknown partition"), deleteOf(r, v, 0, place{"=__consumer_offsets", 5000}))
+	}
+}
+
+// deleteWhileWaiting deletes what lies before a Fetch that waits: it goes on waiting.
+func deleteWhileWaiting(r *conform.R) {
+	r.CreateTopic("a", 1)
+	r.Produce("a", 0, "x", "y")
+	parked := r.Start("main", "waits at the end", waiting(fetchOf(r, 12, from{"a", 0, 2}), longWait, 1))
+	r.Note("answered before", "%t", parked.Within(notYet))
+	r.SendOn("other", "delete all", deleteOf(r, 2, -1, place{"a", 0}))
+	r.Note("answered by that", "%t", parked.Within(notYet))
+	r.Produce("a", 0, "z")
+	parked.Wait()
+}
+
+// deleteRecreated deletes records, and the topic, which begins at 0 again.
+func deleteRecreated(r *conform.R) {
+	r.CreateTopic("a", 1)
+	r.Produce("a", 0, "x", "y")
+	r.Send("delete all", deleteOf(r, 2, -1, place{"a", 0}))
+	r.DeleteTopic("a")
+	r.Send("topic deleted", deleteOf(r, 2, -1, place{"a", 0}))
+	r.CreateTopic("a", 1)
+	r.Send("recreated", deleteOf(r, 2, -1, place{"a", 0}))
+	r.Send("recreated, beyond its end", deleteOf(r, 2, 2, place{"a", 0}))
+	r.Send("start", listOf(r, 7, -2, place{"a", 0}))
 }
 
 // deleteSegments deletes records of whole segments and of a part of one.
