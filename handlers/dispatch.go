@@ -31,6 +31,7 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		18: answer(h.apiVersions),
 		19: answer(h.createTopics),
 		20: answer(h.deleteTopics),
+		21: answer(h.deleteRecords),
 		22: answer(h.initProducerID),
 		23: answer(h.offsetForLeaderEpoch),
 		42: answer(h.deleteGroups),

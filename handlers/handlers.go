@@ -35,6 +35,7 @@ type Replicas interface {
 	Fetch(ctx context.Context, req *replica.FetchRequest)
 	ListOffsets(req *replica.ListOffsetsRequest)
 	OffsetForLeaderEpoch(parts []replica.EpochRequestPartition)
+	DeleteRecords(ctx context.Context, req *replica.DeleteRecordsRequest)
 }
 
 // Options are what handlers need from the rest of the broker.

@@ -36,6 +36,7 @@ type fakeReplicas struct {
 	later    bool
 	pending  *replica.AppendRequest
 	fetched  replica.FetchResult
+	deleted  *replica.DeleteRecordsRequest
 }
 
 func (f *fakeReplicas) Append(r *replica.AppendRequest) bool {
@@ -61,6 +62,10 @@ func (f *fakeReplicas) ListOffsets(r *replica.ListOffsetsRequest) {
 			r.Partitions[i].Result = replica.ListOffsetsResult{TimestampMs: -1, Offset: 42, LeaderEpoch: 5}
 		}
 	}
+}
+
+func (f *fakeReplicas) DeleteRecords(_ context.Context, req *replica.DeleteRecordsRequest) {
+	f.deleted = req
 }
 
 func (f *fakeReplicas) OffsetForLeaderEpoch(parts []replica.EpochRequestPartition) {

@@ -81,6 +81,16 @@ func (l *Log) belowCut(o int64) int64 {
 	return min(o, l.marks.end, l.marks.ceiling)
 }
 
+// PersistLogStarts makes durable where each log begins: no crash brings back what
+// AdvanceLogStart has taken away before the call. Callers at the same time share one write,
+// and without news there is none.
+func (d *Dir) PersistLogStarts() error {
+	if err := d.Err(); err != nil {
+		return err
+	}
+	return d.checkpointLogStarts()
+}
+
 // checkpointLogStarts persists where each log begins.
 func (d *Dir) checkpointLogStarts() error {
 	d.marks.lock()

@@ -68,6 +68,7 @@ type judgedLog struct {
 	before   []history // what a truncation in doubt may bring back
 	epoch    int32
 	appended int64 // end of all that was appended, as a kill leaves it
+	deleted  int64 // log start that was reported durable
 }
 
 type crashRun struct {
@@ -266,6 +267,9 @@ func (r *crashRun) judge(report OpenReport) {
 func (r *crashRun) judgeLog(j *judgedLog, l *Log) {
 	start, end := int64(l.LogStart()), int64(l.LogEnd())
 	r.note("  found %s [%d, %d) flushed %d, must have %d, appended %d", j.id, start, end, l.Flushed(), j.now.mustHave, j.appended)
+	if start < j.deleted {
+		r.fail("%s begins at %d, records were deleted durably up to %d", j.id, start, j.deleted)
+	}
 	views, err := readAll(l, start, end, 1<<20)
 	if err != nil {
 		r.fail("read %s: %v", j.id, err)
@@ -383,14 +387,24 @@ func (r *crashRun) step() {
 		to := j.end() + r.rand.Int64N(20)
 		r.startAfresh(j, l, to, func() error { return l.TruncateFullyAndStartAt(to) })
 	case n < 98:
-		o := int64(l.LogStart()) + r.rand.Int64N(int64(l.Flushed())-min(int64(l.Flushed()), int64(l.LogStart()))+1)
-		r.note("advance %s to %d", j.id, o)
-		r.check(l.AdvanceLogStart(min(o, int64(l.LogEnd()))), "advance")
+		r.deleteRecords(j, l)
 	case n < 99:
 		r.note("write back")
 		r.fs.Writeback()
 	default:
 		r.deleteLog(j, l)
+	}
+}
+
+// deleteRecords moves the log start, at times durably.
+func (r *crashRun) deleteRecords(j *judgedLog, l *Log) {
+	o := int64(l.LogStart()) + r.rand.Int64N(int64(l.Flushed())-min(int64(l.Flushed()), int64(l.LogStart()))+1)
+	o = min(o, int64(l.LogEnd()))
+	r.note("advance %s to %d", j.id, o)
+	r.check(l.AdvanceLogStart(o), "advance")
+	if r.rand.IntN(2) == 0 && r.check(r.d.PersistLogStarts(), "persist log starts") {
+		r.note("  durably")
+		j.deleted = max(j.deleted, o)
 	}
 }
 
@@ -512,6 +526,7 @@ func (r *crashRun) truncate(j *judgedLog, l *Log) {
 		r.startAfresh(j, l, to, func() error { return l.TruncateTo(to) })
 		return
 	}
+	j.deleted = min(j.deleted, to)
 	old := j.now
 	old.mustHave, old.cut = min(old.mustHave, to), to
 	cut := history{batches: append([]judgedBatch(nil), old.batches[:i]...), start: old.start, mustHave: old.mustHave}
@@ -532,6 +547,7 @@ func (r *crashRun) truncate(j *judgedLog, l *Log) {
 }
 
 func (r *crashRun) startAfresh(j *judgedLog, l *Log, to int64, do func() error) {
+	j.deleted = 0
 	old := j.now
 	old.mustHave, old.cut, old.wiped = 0, 0, true
 	for i := range j.before {

@@ -386,8 +386,8 @@ func (l *Log) startAt(now time.Time, o int64) error {
 }
 
 // AdvanceLogStart makes everything below o unreadable (DeleteRecords, or a follower
-// whose leader did so). Whole segments below it go with the next Retain. The caller has
-// checked that o is not above the high watermark.
+// whose leader did so). It is durable after Dir.PersistLogStarts. Whole segments below it go
+// with the next Retain. The caller has checked that o is not above the high watermark.
 func (l *Log) AdvanceLogStart(o int64) error {
 	if err := l.usable(); err != nil {
 		return err

@@ -72,6 +72,7 @@ var apis = [...]API{
 	{18, "ApiVersions", 0, 5, 0, 3, BrokerListener | ControllerListener},
 	{19, "CreateTopics", 2, 7, 2, 5, BrokerListener | ControllerListener},
 	{20, "DeleteTopics", 1, 6, 1, 4, BrokerListener | ControllerListener},
+	{21, "DeleteRecords", 0, 2, 0, 2, BrokerListener},
 	{22, "InitProducerId", 0, 5, 0, 2, BrokerListener},
 	{23, "OffsetForLeaderEpoch", 2, 4, 2, 4, BrokerListener},
 	{42, "DeleteGroups", 0, 3, 0, 2, BrokerListener},

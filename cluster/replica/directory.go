@@ -277,6 +277,7 @@ func (m *Manager) Close(brokerEpoch int64) error {
 	m.isr.stop()
 	m.creations.stop()
 	m.fetches.Close()
+	m.deletes.Close()
 	var errs []error
 	for _, d := range m.dirs {
 		errs = append(errs, m.closeDirectory(d, brokerEpoch))

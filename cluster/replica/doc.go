@@ -7,6 +7,7 @@
 //	Fetch(context.Context, *FetchRequest)  // blocks up to MaxWait
 //	ListOffsets(*ListOffsetsRequest)
 //	OffsetForLeaderEpoch([]EpochRequestPartition)
+//	DeleteRecords(context.Context, *DeleteRecordsRequest) // blocks up to its timeout
 //	OnMetadataUpdate(delta, image)         // a metadata publisher
 //
 // Requests name partitions by topic id, carry their own results, and fail partition by

@@ -81,6 +81,11 @@ func (l *fakeLog) Read(p logstore.ReadParams) (logstore.ReadInfo, error) {
 	return info, nil
 }
 
+func (l *fakeLog) AdvanceLogStart(o int64) error {
+	l.logStart = max(l.logStart, o)
+	return nil
+}
+
 func (l *fakeLog) UpdateConfig(c logstore.Config) { l.config = c }
 func (l *fakeLog) LogStart() offset.LogStart      { return offset.LogStart(l.logStart) }
 func (l *fakeLog) LogEnd() offset.LogEnd          { return offset.LogEnd(l.end) }

@@ -86,9 +86,10 @@ func (p *Partition) FollowerFetched(now time.Time, r FollowerFetch) (Effects, er
 		// acknowledges may not have survived.
 		return Effects{}, kafkaerr.NotLeaderOrFollower
 	}
-	moved := f.end != r.Offset
+	moved, startMoved := f.end != r.Offset, f.logStart != r.LogStart
 	f.fetched(now, r)
 	e := p.expandISR(f)
+	e.Wake = startMoved && p.opts.Log.LogStart() > 0 // else nobody waits for it
 	if moved {
 		e.add(p.advanceHighWatermark(now))
 	}

@@ -149,6 +149,7 @@ func (h *harness) crash() {
 		d.Abandon()
 	}
 	h.m.fetches.Close()
+	h.m.deletes.Close()
 	h.m.produces.Close()
 }
 

@@ -23,6 +23,7 @@ type Manager struct {
 	dirs     []*directory
 	produces *purgatory.Purgatory[waitKey]
 	fetches  *purgatory.Purgatory[waitKey]
+	deletes  *purgatory.Purgatory[waitKey] // of records
 	isr      isrTimer
 	metrics  metrics
 	traffic  traffic
@@ -112,6 +113,7 @@ func NewManager(o Options) *Manager {
 		fetches: purgatory.New[waitKey](purgatory.Options{
 			Name: "Fetch", MaxOperations: o.MaxParkedFetches, Registerer: o.Registerer,
 		}),
+		deletes: purgatory.New[waitKey](purgatory.Options{Name: "DeleteRecords", Registerer: o.Registerer}),
 	}
 	for _, d := range o.Dirs {
 		m.dirs = append(m.dirs, &directory{Dir: d})
@@ -191,6 +193,7 @@ func (m *Manager) carryOut(h *hosted, e Effects) {
 	if e.Wake {
 		m.produces.CheckAndComplete(key)
 		m.fetches.CheckAndComplete(key)
+		m.deletes.CheckAndComplete(key)
 		h.watchers.notify()
 	}
 	if e.WakeFetcher {

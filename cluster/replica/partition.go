@@ -76,6 +76,7 @@ type TopicConfig struct {
 type Log interface {
 	AppendAsLeader(logstore.AppendParams) (logstore.AppendInfo, error)
 	AssignEpoch(epoch int32, startOffset int64) error
+	AdvanceLogStart(o int64) error
 	UpdateConfig(logstore.Config)
 
 	Read(logstore.ReadParams) (logstore.ReadInfo, error)
@@ -102,7 +103,7 @@ type Brokers interface {
 // released.
 type Effects struct {
 	FlushWanted bool // wake the committer of the log's directory
-	Wake        bool // produces and consumers' fetches that wait here may be done
+	Wake        bool // produces, consumers' fetches and deletions of records that wait here may be done
 	WakeFetcher bool // followers' fetches that wait here may be done
 	// AlterPartition is a change of the ISR to propose to the controller; the answer goes
 	// to AlterPartitionDone.
