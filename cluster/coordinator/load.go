@@ -29,6 +29,7 @@ type loader struct {
 	progress  func(loadReport)
 
 	next   int64 // the next offset to read
+	last   int64 // of the record that was replayed last
 	report loadReport
 	// open are the records of transactions that are not ended yet, by producer id.
 	open map[int64][]Record
@@ -49,7 +50,7 @@ func (l *loader) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the ends of partition %d: %w", l.partition.Index, err)
 	}
-	l.next, l.report.Offsets = at.Start, at
+	l.next, l.last, l.report.Offsets = at.Start, at.Start, at
 	l.shard.Committed(max(at.HighWatermark, at.Start))
 	buf := make([]byte, min(loadBufferBytes, max(at.End-at.Start, 1)*minBatchBytes))
 	for ctx.Err() == nil {
@@ -119,18 +120,22 @@ func (l *loader) replayBatch(v batch.View) error {
 	for it.Next() {
 		r := Record{Key: it.Record.Key, Value: it.Record.Value}
 		switch {
-		case it.Record.Offset < l.next: // before the log start
+		case it.Record.Offset < l.report.Offsets.Start:
 		case v.IsTransactional():
 			l.setAside(v.ProducerID(), r)
 		default:
-			l.replayRecord(it.Record.Offset, r)
+			l.replayRecord(min(it.Record.Offset, v.LastOffset()), r)
 		}
 	}
 	return it.Err()
 }
 
+// replayRecord replays a record. Within a batch the offsets are its producer's, and an
+// administrator may write what he likes: they must not fall for that.
 func (l *loader) replayRecord(offset int64, r Record) {
 	l.report.Records++
+	offset = max(offset, l.last)
+	l.last = offset
 	if err := l.shard.Replay(offset, r); err != nil {
 		if l.report.Unknown == 0 {
 			l.logger.Warn("a record is not understood and left out, the first of maybe many", "offset", offset, "err", err)

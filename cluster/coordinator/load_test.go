@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,18 @@ func marker(producer int64, kind batch.ControlType) batch.View {
 	return batch.NewEndTxnMarker(0, producer, 0, batch.EndTxnMarker{Type: kind})
 }
 
+// disordered is a batch of two records whose offset deltas are 1 and 0, and then above the
+// batch's end.
+func disordered() batch.View {
+	v := plain(batch.BuilderOptions{}, counterRecord("a", 1), counterRecord("a", 2))
+	for i, delta := range []byte{200, 0} {
+		size := (len(v) - batch.HeaderSize) / 2
+		v[batch.HeaderSize+i*size+3] = delta & 0x7f
+	}
+	binary.BigEndian.PutUint32(v[17:], v.ComputeCRC())
+	return v
+}
+
 func TestLoad(t *testing.T) {
 	none := batch.BuilderOptions{}
 	a, b, c := counterRecord, counterRecord, counterRecord
@@ -77,6 +90,11 @@ func TestLoad(t *testing.T) {
 			batches:   []batch.View{plain(none, Record{Key: []byte("new"), Value: []byte{1}}, a("a", 1), Record{Key: []byte("new"), Value: []byte{2}})},
 			newest:    map[string]int64{"a": 1},
 			committed: map[string]int64{"a": 1},
+		},
+		{
+			name:    "offsets within a batch are out of order",
+			batches: []batch.View{disordered(), plain(none, a("b", 2))},
+			newest:  map[string]int64{"a": 2, "b": 2},
 		},
 		{
 			name: "the log start lies within a batch", start: 1, hw: 2,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/protocol/batch"
@@ -590,6 +591,67 @@ func TestIdleShardDoesNotWake(t *testing.T) {
 		synctest.Wait()
 		if n := c.shards[0].asked - before; n > 0 {
 			t.Errorf("asked for its deadline %d times in a day without anything to do", n)
+		}
+	})
+}
+
+func TestLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, func(o *Options[*counters]) { o.AppendLinger = 10 * time.Millisecond })
+		defer c.close()
+		c.start()
+		first := c.add(0, "a")
+		pending(t, first)
+		time.Sleep(9 * time.Millisecond)
+		second := c.add(0, "a")
+		pending(t, second)
+		time.Sleep(time.Millisecond)
+		if a, b := result(t, first), result(t, second); a.n != 1 || b.n != 2 || c.log.partitions[0].appends != 1 {
+			t.Errorf("answers %+v, %+v after %d appends", a, b, c.log.partitions[0].appends)
+		}
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		c := newCluster(t, 3, func(o *Options[*counters]) { o.Registerer = registry })
+		defer c.close()
+		c.log.with(2, func(p *fakePartition) { p.readFails = errors.New("unreadable") })
+		c.log.with(0, func(p *fakePartition) {
+			p.batches = append(p.batches, plain(batch.BuilderOptions{}, Record{Key: []byte("new"), Value: []byte{1}}))
+			p.end, p.hw = 1, 1
+		})
+		c.start()
+		for range 5 {
+			result(t, c.add(0, "a"))
+		}
+		c.log.with(1, func(p *fakePartition) { p.refuse = kafkaerr.NotEnoughReplicas })
+		result(t, c.add(1, "a"))
+		got := map[string]float64{}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				name := strings.TrimPrefix(f.GetName(), "kafka_server_group_coordinator_metrics_")
+				for _, l := range m.GetLabel() {
+					name += " " + l.GetValue()
+				}
+				got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+		want := map[string]float64{
+			"num_partitions active": 2, "num_partitions failed": 1, "num_partitions loading": 0,
+			"event_queue_size": 0, "event_queue_time_ms": 6, "event_processing_time_ms": 6,
+			"event_purgatory_time_ms": 5, "batch_linger_time_ms": 6,
+			"partition_load_time_max": 0, "partition_load_time_avg": 0,
+			"klamm_group_coordinator_refused_records_total": 1, "klamm_group_coordinator_unknown_records_total": 1,
+			"klamm_group_coordinator_refused_operations_total": 0, "klamm_group_coordinator_write_timeouts_total": 0,
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("metrics (-want +got): %s", d)
 		}
 	})
 }
