@@ -30,7 +30,7 @@ func (p *player) final() {
 		for partition := range p.topics[topic] {
 			at := place{topic, partition}
 			for _, time := range []int64{-2, -1, -3} {
-				p.r.Send(fmt.Sprintf("final offset %d of %v", time, at), listOne(p, at, time))
+				p.r.Send(fmt.Sprintf("final offset %d of %v", time, at), listOne(p, at, p.time(at, time)))
 			}
 			p.readAll(at)
 		}

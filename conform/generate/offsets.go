@@ -33,7 +33,7 @@ func drawListOffsets(d dice) Step {
 		req.Version, req.ReplicaID, req.IsolationLevel = version, -1, isolation
 		for _, a := range all {
 			part := kmsg.NewListOffsetsRequestTopicPartition()
-			part.Partition, part.Timestamp, part.CurrentLeaderEpoch = a.at.partition, a.time, a.epoch
+			part.Partition, part.Timestamp, part.CurrentLeaderEpoch = a.at.partition, p.time(a.at, a.time), a.epoch
 			if relative && a.time >= 0 && a.time < math.MaxInt64 {
 				part.Timestamp = p.r.T(a.time)
 			}

@@ -38,6 +38,7 @@ type player struct {
 	r         *conform.R
 	topics    map[string]int32 // partitions of the slots that exist
 	recoded   map[string]bool  // the slot's broker compresses, each with a library of its own
+	stamped   map[string]bool  // the slot's broker sets the times, and many records may share one
 	ends      map[place]int64  // offset behind the last acknowledged record
 	producers []*producer
 	sessions  [2]session
@@ -64,7 +65,7 @@ type session struct{ id, epoch int32 }
 const producers = 3
 
 func newPlayer(r *conform.R) *player {
-	p := &player{r: r, topics: map[string]int32{}, recoded: map[string]bool{}, ends: map[place]int64{}, groups: map[string]bool{}}
+	p := &player{r: r, topics: map[string]int32{}, recoded: map[string]bool{}, stamped: map[string]bool{}, ends: map[place]int64{}, groups: map[string]bool{}}
 	for range producers {
 		resp := r.Quiet(kmsg.NewPtrInitProducerIDRequest()).(*kmsg.InitProducerIDResponse)
 		if resp.ErrorCode != 0 {
@@ -152,6 +153,17 @@ func (p *player) offset(at place, of position) int64 {
 		return -1
 	}
 	return 0
+}
+
+// time is a time to look for, in Unix milliseconds or one of the special ones below zero.
+// Which of several records of the newest millisecond comes first is chance where the
+// broker sets the times.
+func (p *player) time(at place, time int64) int64 {
+	const newest, end = -3, -1
+	if time == newest && p.stamped[at.topic] {
+		return end
+	}
+	return time
 }
 
 // slotOf is the slot of a topic's real name or id in an answer, "" if it is none.

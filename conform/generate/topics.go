@@ -88,6 +88,11 @@ func (w wanted) recoded() bool {
 	})
 }
 
+// stamped reports whether the broker sets the times of records.
+func (w wanted) stamped() bool {
+	return slices.Contains(w.configs, [2]string{"message.timestamp.type", "LogAppendTime"})
+}
+
 func (w wanted) request(p *player) kmsg.CreateTopicsRequestTopic {
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = p.r.Name(w.topic), w.partitions, w.replication
@@ -133,7 +138,7 @@ func createTopics(version int16, only bool, all []wanted) Step {
 			slot := p.slotOf(topic.Topic, [16]byte{})
 			if topic.ErrorCode == 0 && slot != "" {
 				of := wantedOf(all, slot)
-				p.recoded[slot] = of.recoded()
+				p.recoded[slot], p.stamped[slot] = of.recoded(), of.stamped()
 				p.appeared(slot, max(1, of.partitions))
 			}
 		}
