@@ -18,6 +18,7 @@ import (
 
 	"github.com/klamm-mq/klamm/broker"
 	"github.com/klamm-mq/klamm/broker/brokertest"
+	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/protocol"
 	"github.com/klamm-mq/klamm/protocol/batch"
 )
@@ -185,7 +186,7 @@ func (v *victim) checkClean(t testing.TB) {
 	gone := kmsg.NewPtrDeleteTopicsRequest()
 	gone.Version, gone.TimeoutMillis = 5, 20_000
 	for topic := range v.broker.Image().Topics() {
-		if topic.Name != aliveTopic {
+		if topic.Name != aliveTopic && topic.Name != metadata.GroupMetadataTopic {
 			gone.TopicNames = append(gone.TopicNames, topic.Name)
 		}
 	}
@@ -210,7 +211,8 @@ func (v *victim) gauge(t testing.TB, name string) float64 {
 }
 
 // seed is a request of a version in which every array has an element and every field a
-// value: what it names is there.
+// value: what it names is there. JoinGroup is refused for its session timeout of 0, since
+// who joins may have to wait for minutes.
 func (v *victim) seed(key, version int16) kmsg.Request {
 	req := kmsg.RequestForKey(key)
 	if d, ok := req.(interface{ Default() }); ok {
@@ -233,6 +235,14 @@ func (v *victim) seed(key, version int16) kmsg.Request {
 	case *kmsg.DeleteTopicsRequest:
 		req.TopicNames = []string{"another"}
 		req.Topics[0].Topic = &req.TopicNames[0]
+	case *kmsg.OffsetCommitRequest:
+		req.Group, req.MemberID, req.InstanceID, req.Generation = "committed", "", nil, -1
+		req.Topics[0].TopicID = id
+	case *kmsg.OffsetFetchRequest:
+		req.Group, req.Groups[0].Group, req.Groups[0].MemberID = "committed", "committed", nil
+		req.Groups[0].Topics[0].TopicID = id
+	case *kmsg.OffsetDeleteRequest:
+		req.Group = "committed"
 	case *kmsg.CreateTopicsRequest:
 		req.Topics[0].Topic = "another"
 		req.Topics[0].NumPartitions, req.Topics[0].ReplicationFactor, req.Topics[0].ReplicaAssignment = 1, 1, nil
