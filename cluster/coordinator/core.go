@@ -103,7 +103,7 @@ func (c *core) carryOut(now time.Time, e Effects) {
 		c.await(now, w)
 	}
 	if c.builder.Len() > 0 && (c.linger == 0 || c.builder.Size() >= c.open.max) {
-		c.flush(now)
+		_ = c.flush(now) // it is answered with the batch
 	}
 }
 
@@ -346,7 +346,7 @@ func (c *core) tick(now time.Time) {
 		c.carryOut(now, c.shard.Tick(now))
 	}
 	if c.lost == nil && c.builder.Len() > 0 && c.linger > 0 && now.Sub(c.open.began) >= c.linger {
-		c.flush(now)
+		_ = c.flush(now) // who is in the batch is answered
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"github.com/klamm-mq/klamm/cluster/metadata"
 )
 
-// Publisher is a Runtime as a publisher of the metadata log. It comes after the replicas,
-// so that a partition that is led here can be read and written, and before the image that
-// requests are answered from, so that nobody is sent to a coordinator that does not know
-// yet that it is one.
+// Name is that of the publisher of the metadata log that a Runtime is. It comes after the
+// replicas, so that a partition that is led here can be read and written, and before the
+// image that requests are answered from, so that nobody is sent to a coordinator that does
+// not know yet that it is one.
 func (r *Runtime[S]) Name() string { return r.opts.Name + " coordinator" }
 
 // OnMetadataUpdate begins the shards of partitions that this broker was elected for, ends

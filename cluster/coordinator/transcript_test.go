@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,9 +78,7 @@ func (h *coreHarness) do(d *datadriven.TestData) {
 	case "bad":
 		h.carryOut(Effects{Records: []Record{{Key: []byte("bad"), Value: []byte{1}}}, Answers: []func(error){h.answer("bad")}})
 	case "big":
-		var size int
-		fmt.Sscan(args[1], &size)
-		h.carryOut(Effects{Records: []Record{{Key: make([]byte, size)}}, Answers: []func(error){h.answer(args[0])}})
+		h.carryOut(Effects{Records: []Record{{Key: make([]byte, h.number(args[1]))}}, Answers: []func(error){h.answer(args[0])}})
 	case "hooked":
 		h.carryOut(h.hooked(args[0]))
 	case "flush":
@@ -87,13 +86,9 @@ func (h *coreHarness) do(d *datadriven.TestData) {
 			_ = h.core.flush(h.now)
 		}
 	case "hw":
-		var hw int64
-		fmt.Sscan(args[0], &hw)
-		h.core.advance(h.now, hw)
+		h.core.advance(h.now, int64(h.number(args[0])))
 	case "sleep":
-		var ms int
-		fmt.Sscan(args[0], &ms)
-		h.now = h.now.Add(time.Duration(ms) * time.Millisecond)
+		h.now = h.now.Add(time.Duration(h.number(args[0])) * time.Millisecond)
 		h.core.tick(h.now)
 	case "lose":
 		h.core.lose()
@@ -105,6 +100,14 @@ func (h *coreHarness) do(d *datadriven.TestData) {
 	if h.core.lost != nil {
 		fmt.Fprintln(&h.out, "lost:", name(h.core.lost))
 	}
+}
+
+func (h *coreHarness) number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return n
 }
 
 func (h *coreHarness) change(cmd string, args []string) {

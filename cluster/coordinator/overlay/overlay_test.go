@@ -62,10 +62,7 @@ func TestOneRecordMayChangeTwoMaps(t *testing.T) {
 }
 
 // model is a map as its full history.
-type model struct {
-	end     int64
-	changes []modelChange
-}
+type model struct{ changes []modelChange }
 
 type modelChange struct {
 	offset  int64
