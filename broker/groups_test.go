@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/broker/brokertest"
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
 )
 
@@ -80,12 +83,7 @@ func TestMemberOutlivesItsBroker(t *testing.T) {
 		produce(t, newClient(t, m), "events", numbered(10, 20)...)
 		expect(t, "values", poll(t, reader, 10), numbered(10, 20))
 		commit(t, reader)
-		offsets, err := kadm.NewClient(newClient(t, m)).FetchOffsets(t.Context(), "readers")
-		if err != nil {
-			t.Fatal(err)
-		}
-		at, _ := offsets.Lookup("events", 0)
-		expect(t, "committed offset", at.At, int64(20))
+		expect(t, "committed offset", committed(t, newClient(t, m)), int64(20))
 	})
 }
 
@@ -209,4 +207,61 @@ func TestStopDoesNotWaitForGroups(t *testing.T) {
 			t.Errorf("the stop took %v", took)
 		}
 	})
+}
+
+// What a full disk refuses is answered at once and forgotten; the group lives on.
+func TestCommitsOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := brokertest.NewMachine(t)
+		m.Start(t)
+		client := newClient(t, m)
+		produce(t, client, "events", numbered(0, 10)...)
+		reader := member(t, m, "readers", "events")
+		poll(t, reader, 10)
+		commit(t, reader)
+		reader.Close()
+
+		disk := m.FS.(*vfs.MemFS)
+		disk.SetCapacity(20 << 20) // less than the reserve
+		time.Sleep(3 * time.Second)
+		expect(t, "while the disk is full", commitAlone(t, client, 5), kerr.NotCoordinator.Code)
+		expect(t, "committed offset", committed(t, client), int64(10))
+		disk.SetCapacity(1 << 40)
+		time.Sleep(3 * time.Second)
+		expect(t, "committed offset when there is room", committed(t, client), int64(10))
+		expect(t, "when there is room", commitAlone(t, client, 7), int16(0))
+		expect(t, "committed offset then", committed(t, client), int64(7))
+	})
+}
+
+// commitAlone sets the offset of a group without members, once.
+func commitAlone(t *testing.T, client *kgo.Client, offset int64) (code int16) {
+	t.Helper()
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.Generation = "readers", -1
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	details, err := kadm.NewClient(client).ListTopics(t.Context(), "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic.Topic, topic.TopicID = "events", details["events"].ID
+	partition := kmsg.NewOffsetCommitRequestTopicPartition()
+	partition.Offset = offset
+	topic.Partitions = append(topic.Partitions, partition)
+	req.Topics = append(req.Topics, topic)
+	resp, err := client.Broker(1).Request(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+}
+
+func committed(t *testing.T, client *kgo.Client) int64 {
+	t.Helper()
+	offsets, err := kadm.NewClient(client).FetchOffsets(t.Context(), "readers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := offsets.Lookup("events", 0)
+	return at.At
 }
