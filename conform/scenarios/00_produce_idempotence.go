@@ -38,7 +38,7 @@ type attempt struct {
 	n     int
 }
 
-// send sends attempts to a partition one after the other, and reads all back.
+// sendAttempts sends attempts to a partition one after the other, and reads all back.
 func sendAttempts(r *conform.R, topic string, partition int32, attempts []attempt) {
 	for _, a := range attempts {
 		r.Send(label(9, "%s: producer %d, epoch %d, sequence %d, %d records", a.name, a.id, a.epoch, a.first, a.n),
