@@ -41,7 +41,7 @@ func TestNothingIsForgotten(t *testing.T) {
 	wanted := []string{
 		"fetch v4 ", "fetch v18 ", "session 1 close", "session 0 unknown id", "list offsets v11", "metadata v12",
 		"by id true", "validate only true", "init producer id", "offset for leader epoch", "offset commit", "offset fetch",
-		"offset delete", "delete records", "api versions v5", "describe cluster", "acks 0", "producer 2 again", "gap",
+		"offset delete", "delete records", "alter configs", "describe configs", "create partitions", "api versions v5", "describe cluster", "acks 0", "producer 2 again", "gap",
 		"epoch up", "codec 4", "none/0", "at 9223372036854775806",
 	}
 	for damage := range damages {

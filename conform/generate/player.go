@@ -43,6 +43,7 @@ type player struct {
 	producers []*producer
 	sessions  [2]session
 	groups    map[string]bool
+	marks     int // alterations of configurations that were waited for
 }
 
 // producer is an idempotent producer.

@@ -51,6 +51,9 @@ func kinds() []kind {
 		{4, []int16{9, 10}, drawOffsetFetch},
 		{2, []int16{47, 8}, drawOffsetDelete},
 		{4, []int16{21}, drawDeleteRecords},
+		{4, []int16{44, 32}, drawAlterConfigs},
+		{4, []int16{32}, drawDescribeConfigs},
+		{3, []int16{37}, drawCreatePartitions},
 	}
 }
 
