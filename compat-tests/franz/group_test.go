@@ -7,3 +7,5 @@ import (
 )
 
 func TestGroup(t *testing.T) { groups.Run(t, groups.Go("franz")) }
+
+func TestStaticMembers(t *testing.T) { groups.RunStatic(t, groups.Go("franz")) }

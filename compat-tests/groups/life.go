@@ -26,6 +26,7 @@ type life struct {
 	cluster Cluster
 	topic   string
 	group   string
+	session time.Duration // timeout of members
 	admin   *kadm.Client
 	client  *kgo.Client
 
@@ -83,7 +84,7 @@ func newLife(t *testing.T, cluster Cluster) *life {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	l := &life{t: t, cluster: cluster, topic: "orders", group: "billing", client: client, admin: kadm.NewClient(client), wake: make(chan struct{})}
+	l := &life{t: t, cluster: cluster, topic: "orders", group: "billing", session: sessionTimeout, client: client, admin: kadm.NewClient(client), wake: make(chan struct{})}
 	if _, err := l.admin.CreateTopic(t.Context(), partitions, 1, nil, l.topic); err != nil {
 		t.Fatal(err)
 	}

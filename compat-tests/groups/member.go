@@ -73,6 +73,7 @@ type process struct {
 
 	mu       sync.Mutex
 	assigned []int32
+	changes  int // of assigned
 	records  int
 	lines    []string // the newest
 }
@@ -84,7 +85,7 @@ func (l *life) start(program Program, name, instance string) *process {
 	l.t.Helper()
 	m := Member{
 		Bootstrap: l.cluster.Address(), Topic: l.topic, Group: l.group, Name: name, Instance: instance,
-		SessionTimeoutMs: int(sessionTimeout.Milliseconds()),
+		SessionTimeoutMs: int(l.session.Milliseconds()),
 	}
 	p := &process{Member: m, cmd: program.Command(l.t, m), exited: make(chan struct{})}
 	read, write := io.Pipe()
@@ -122,7 +123,7 @@ func (l *life) line(p *process, parse func(string) (Event, bool), text string) {
 	p.mu.Lock()
 	switch {
 	case ok && e.Assigned:
-		p.assigned = e.Partition
+		p.assigned, p.changes = e.Partition, p.changes+1
 	case ok:
 		p.records++
 	}
@@ -141,6 +142,20 @@ func (p *process) partitions() []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.assigned)
+}
+
+// rebalances counts how often the member has told its partitions.
+func (p *process) rebalances() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changes
+}
+
+// said tells whether the member has printed a word, in whatever case.
+func (p *process) said(word string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.lines, func(line string) bool { return strings.Contains(strings.ToLower(line), word) })
 }
 
 func (p *process) read() int {

@@ -33,3 +33,5 @@ func TestMixedGroup(t *testing.T) {
 	ranged := consumer("--assignor=org.apache.kafka.clients.consumer.RangeAssignor")
 	groups.RunMixed(t, ranged, groups.Go("franz", "-range"), groups.Kcat())
 }
+
+func TestStaticMembers(t *testing.T) { groups.RunStatic(t, consumer()) }
