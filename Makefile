@@ -108,7 +108,7 @@ compat-node: ## KafkaJS (needs Node.js, and npm once)
 
 .PHONY: compat-kafka
 compat-kafka: ## the life of a group against Apache Kafka: are the tests right? (needs all of the above)
-	cd compat-tests && BROKER=kafka $(GO) test -count=1 -timeout 40m -p 1 -run 'Group$$' ./franz ./sarama ./kafkago ./kcat ./javaclient ./python ./node
+	cd compat-tests && BROKER=kafka $(GO) test -count=1 -timeout 40m -p 1 -run 'Group$$|StaticMembers' ./franz ./sarama ./kafkago ./kcat ./javaclient ./python ./node
 
 .PHONY: dumplog
 dumplog: ## Kafka's own DumpLogSegments reads every file (needs Java, and Maven once)
