@@ -73,11 +73,14 @@ type member struct {
 	assigned           kadm.TopicsSet
 }
 
+// describedKinds are the kinds of group whose members read partitions and commit offsets.
+func describedKinds() []string { return []string{"classic", "consumer"} }
+
 // describeGroups asks for classic groups first; what is none may be a group of the
 // consumer protocol (KIP-848), where the broker knows that.
 func describeGroups(ctx context.Context, admin *kadm.Client, names []string, all bool) ([]group, error) {
 	if all {
-		listed, err := admin.ListGroups(ctx)
+		listed, err := admin.ListGroupsByType(ctx, describedKinds())
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +96,9 @@ func describeGroups(ctx context.Context, admin *kadm.Client, names []string, all
 	var others []string
 	var failed []error
 	for _, name := range names {
-		switch g := classic[name]; {
+		switch g, answered := classic[name]; {
+		case !answered:
+			failed = append(failed, groupError(name, orNoAnswer(err)))
 		case errors.Is(g.Err, kerr.GroupIDNotFound), g.Err == nil && g.State == "Dead":
 			others = append(others, name)
 		case g.Err != nil:
@@ -103,7 +108,9 @@ func describeGroups(ctx context.Context, admin *kadm.Client, names []string, all
 		}
 	}
 	more, err := describeConsumerGroups(ctx, admin, others)
-	return append(groups, more...), errors.Join(append(failed, err)...)
+	groups = append(groups, more...)
+	slices.SortFunc(groups, func(a, b group) int { return strings.Compare(a.name, b.name) })
+	return groups, errors.Join(append(failed, err)...)
 }
 
 func classicGroup(g kadm.DescribedGroup) group {

@@ -146,7 +146,7 @@ type resetRow struct {
 
 func resetGroups(ctx context.Context, std streams, admin *kadm.Client, f resetFlags, groups []string, target resetTarget) error {
 	if f.allGroups {
-		listed, err := admin.ListGroupsByType(ctx, []string{"classic", "consumer"})
+		listed, err := admin.ListGroupsByType(ctx, describedKinds())
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +41,8 @@ func mainOnTerminal() {
 //	crash NAME                   SIGKILL
 //	said NAME TEXT               TEXT is in what the broker NAME has said
 //	exitcode N PROGRAM ARG...    exec, with an exit code that is expected
+//	member GROUP TOPIC           join a group as the client "reader", wait until it reads
+//	leave GROUP                  have that member leave
 //
 // A broker's data is in $WORK/NAME, and is found there again by the next of that name.
 func TestScripts(t *testing.T) {
@@ -47,6 +51,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("UNUSED", fmt.Sprintf("127.0.0.1:%d", freePort(env.T())))
 			env.Values[brokersKey{}] = brokers{}
+			env.Values[membersKey{}] = map[string]*kgo.Client{}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -55,6 +60,8 @@ func TestScripts(t *testing.T) {
 			"crash":    func(ts *testscript.TestScript, neg bool, args []string) { endBroker(ts, args[0], syscall.SIGKILL, -1) },
 			"said":     said,
 			"exitcode": exitCode,
+			"member":   joinGroup,
+			"leave":    leaveGroup,
 		},
 	})
 }
@@ -140,6 +147,26 @@ func exitCode(ts *testscript.TestScript, _ bool, args []string) {
 	if !errors.As(err, &exit) || fmt.Sprint(exit.ExitCode()) != args[0] {
 		ts.Fatalf("exit code %s expected: %v", args[0], err)
 	}
+}
+
+type membersKey struct{}
+
+func joinGroup(ts *testscript.TestScript, _ bool, args []string) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BOOTSTRAP")), kgo.ClientID("reader"),
+		kgo.ConsumerGroup(args[0]), kgo.ConsumeTopics(args[1]), kgo.Balancers(kgo.RangeBalancer()), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	ts.Check(err)
+	ts.Defer(client.Close)
+	ts.Value(membersKey{}).(map[string]*kgo.Client)[args[0]] = client
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	if fetches := client.PollFetches(ctx); fetches.Empty() {
+		ts.Fatalf("the member of %s reads nothing: %v", args[0], fetches.Err())
+	}
+}
+
+func leaveGroup(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Value(membersKey{}).(map[string]*kgo.Client)[args[0]].Close()
 }
 
 // fataler is what testscript's kinds of T have in common.
