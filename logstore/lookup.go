@@ -44,7 +44,9 @@ func (b *bounds) offsetForTimestamp(tsMs int64) (TimestampOffset, bool, error) {
 
 // OffsetOfMaxTimestamp finds the first record that has the largest timestamp of the
 // log (KIP-734); false if there is no record. Where none has a timestamp, the largest is
-// -1, as in Kafka.
+// -1, as in Kafka. A record that DeleteRecords has put below the log start counts for as
+// long as its segment is there: UnifiedLog.fetchOffsetByTimestamp does not look at the log
+// start here.
 func (l *Log) OffsetOfMaxTimestamp() (at TimestampOffset, found bool, err error) {
 	err = l.lookUp(func(b bounds) error {
 		at, found, err = b.offsetOfMaxTimestamp()
@@ -64,7 +66,7 @@ func (b *bounds) offsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 			in, largest = i, t.TimestampMs
 		}
 	}
-	t, found, err := b.segs[in].OffsetForTimestamp(largest, b.start)
+	t, found, err := b.segs[in].OffsetForTimestamp(largest, b.segs[in].BaseOffset())
 	return TimestampOffset(t), found, err
 }
 

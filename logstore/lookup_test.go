@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
@@ -28,6 +29,32 @@ func TestLargestTimestampOfRecordsWithoutOne(t *testing.T) {
 	mustAppend(t, l, epochTime, 3, "with a timestamp")
 	if got, _, _ := l.OffsetOfMaxTimestamp(); got.Offset != 4 {
 		t.Errorf("largest %+v, want that of offset 4", got)
+	}
+	if err := d.Close(epochTime, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// DeleteRecords hides a record from readers; the largest timestamp remains its own, as in
+// Kafka, until its segment goes.
+func TestLargestTimestampBelowTheLogStart(t *testing.T) {
+	d, _ := mustOpen(t, testOptions(vfs.NewMem()), epochTime, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	mustAppend(t, l, epochTime, 3, "a")
+	for _, start := range []int64{1, 2} {
+		want, any, err := l.OffsetOfMaxTimestamp()
+		if !any || err != nil {
+			t.Fatal(want, any, err)
+		}
+		if start == 2 { // with an older one behind it
+			mustAppend(t, l, epochTime.Add(-time.Minute), 3, "b")
+		}
+		if err := l.AdvanceLogStart(start); err != nil {
+			t.Fatal(err)
+		}
+		if got, any, err := l.OffsetOfMaxTimestamp(); got != want || !any || err != nil {
+			t.Errorf("largest with log start %d: %+v (%v, %v), want %+v", start, got, any, err, want)
+		}
 	}
 	if err := d.Close(epochTime, 0); err != nil {
 		t.Fatal(err)
