@@ -18,16 +18,16 @@ import (
 // warmWait is how long a broker may take until its coordinators have loaded.
 const warmWait = 2 * time.Minute
 
-func startKlamm(t *testing.T) *harness.Broker {
+func startKlamm(t *testing.T, settings ...string) *harness.Broker {
 	t.Helper()
-	b := harness.Start(t, scenarios.Settings()...)
+	b := harness.Start(t, append(scenarios.Settings(), settings...)...)
 	warm(t, b.Addr)
 	return b
 }
 
-func startKafka(t *testing.T) *java.Broker {
+func startKafka(t *testing.T, settings ...string) *java.Broker {
 	t.Helper()
-	b := java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), scenarios.Settings()...)
+	b := java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), append(scenarios.Settings(), settings...)...)
 	warm(t, b.Addr)
 	return b
 }
