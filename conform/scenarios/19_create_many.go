@@ -96,6 +96,7 @@ func pipelinedTopics(r *conform.R) {
 		for _, p := range pending {
 			p.Wait()
 		}
+		r.CreateTopic(fmt.Sprintf("last%d", v), 1) // when it is there, all before has happened
 		r.AwaitTopic(name, 2)
 		r.Send(label(v, "what is there"), metadataFor(r, name))
 	}
