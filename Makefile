@@ -143,6 +143,7 @@ exchange: ## segments of Klamm served by Kafka, and the other way round (needs J
 sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier from FIRST on, a tenth of the real one
 	@mkdir -p docs/evidence
 	$(SIM_ENV) KLAMM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run Seeds ./broker/simtest/exact
+	$(GO) test -count=1 -timeout 60m -v -run '^TestExact$$' ./cluster/coordinator -seeds $(SEEDS) -first $(FIRST)
 	$(SIM_ENV) KLAMM_SEEDS=$$(( ($(SEEDS) + 9) / 10 )) $(GO) test -tags synctests -count=1 -timeout 60m -run Seeds ./broker/simtest
 
 .PHONY: sim-repro

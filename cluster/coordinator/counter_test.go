@@ -22,7 +22,7 @@ type counters struct {
 	unloaded error
 	deadline time.Time
 	onTick   func(now time.Time) Effects
-	onLoaded Effects
+	onLoaded func() Effects // nil: nothing
 	parked   []func(error)
 	asked    int // for its deadline, in each round of the driver
 }
@@ -58,7 +58,10 @@ func (s *counters) OnImage(_ time.Time, delta *metadata.Delta, image *metadata.I
 
 func (s *counters) Loaded(time.Time) Effects {
 	s.loaded = true
-	return s.onLoaded
+	if s.onLoaded == nil {
+		return Effects{}
+	}
+	return s.onLoaded()
 }
 
 func (s *counters) NextDeadline() (time.Time, bool) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,18 +26,89 @@ import (
 //	StateIsTheLog     committed and newest state are what the log says, at any time
 //	OrderOfAnswers    operations are acknowledged in their order
 func TestExact(t *testing.T) {
-	seeds := *exactRuns
-	first := uint64(1)
-	if *oneSeed != 0 {
-		first, seeds = *oneSeed, 1
-	}
 	var all counts
-	for seed := first; seed < first+seeds && !t.Failed(); seed++ {
-		RunExact(t, seed, 400, func(w *ExactWorld) ExactWorkload { return &countersWorkload{w: w, counts: &all} })
+	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
+		if *oneSeed != 0 {
+			seed = *oneSeed
+		}
+		w := runExact(seed, exactSteps, noFlaw, countersOf(&all, nil))
+		if len(w.broken) > 0 {
+			t.Fatalf("seed %d: %s; its trace:\n%s", seed, w.broken[0], w.tail())
+		}
+		if *oneSeed != 0 {
+			t.Log(w.trace.String())
+			return
+		}
 	}
-	if *oneSeed == 0 && !t.Failed() {
-		all.requireAll(t)
+	t.Logf("%d seeds: %+v", *seeds, all)
+	all.requireAll(t)
+}
+
+const exactSteps = 400
+
+// TestExactFindsFlaws: what is broken on purpose is noticed, and as what it is.
+func TestExactFindsFlaws(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		how   flaw
+		spoil func(*counters) Shard
+		found []string
+	}{
+		{"told of a high watermark too early", earlyWatermark, nil, []string{"AckedIsThere", "the shard has committed"}},
+		{"refused but written", lyingRefusal, nil, []string{"RefusedIsNot", "newest state", "committed state"}},
+		{"written but lost", lostAppend, nil, []string{"AckedIsThere", "the shard has committed", "newest state", "committed state"}},
+		{"keeps what was refused", noFlaw, func(s *counters) Shard { return keepsRefused{s} }, []string{"newest state", "committed state"}},
+		{"commits what is pending", noFlaw, func(s *counters) Shard { return commitsAll{s} }, []string{"committed state"}},
+		{"forgets to answer", noFlaw, func(s *counters) Shard { return forgets{s} }, []string{"OneAnswer"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 200; seed++ {
+				w := runExact(seed, exactSteps, c.how, countersOf(new(counts), c.spoil))
+				if len(w.broken) == 0 {
+					continue
+				}
+				if !slices.ContainsFunc(c.found, func(prefix string) bool { return strings.HasPrefix(w.broken[0], prefix) }) {
+					t.Errorf("found as %q; its trace:\n%s", w.broken[0], w.tail())
+				}
+				return
+			}
+			t.Error("not found")
+		})
 	}
+}
+
+// keepsRefused does not take back what was not written.
+type keepsRefused struct{ *counters }
+
+// Rollback implements Shard.
+func (keepsRefused) Rollback(int64) {}
+
+// commitsAll takes everything that is replayed for committed.
+type commitsAll struct{ *counters }
+
+// Replay implements Shard.
+func (s commitsAll) Replay(offset int64, r Record) error {
+	err := s.counters.Replay(offset, r)
+	s.values.Advance(offset + 1)
+	return err
+}
+
+// Rollback implements Shard.
+func (commitsAll) Rollback(int64) {}
+
+// forgets drops the answers of what it does by itself.
+type forgets struct{ *counters }
+
+// Tick implements Shard.
+func (s forgets) Tick(now time.Time) Effects {
+	e := s.counters.Tick(now)
+	e.Answers = nil
+	return e
+}
+
+// countersOf makes the workload, with the shard spoiled if spoil is not nil.
+func countersOf(all *counts, spoil func(*counters) Shard) func(*exactWorld) exactWorkload {
+	return func(w *exactWorld) exactWorkload { return &countersWorkload{w: w, counts: all, spoil: spoil} }
 }
 
 // counts is what a whole run has met: a tier that never sees a fault proves nothing.
@@ -48,8 +121,9 @@ func (c *counts) requireAll(t *testing.T) {
 }
 
 type countersWorkload struct {
-	w      *ExactWorld
+	w      *exactWorld
 	counts *counts
+	spoil  func(*counters) Shard
 	shard  *counters
 	ops    []*counterOp // of this life
 	number int
@@ -70,14 +144,17 @@ type counterValue struct {
 }
 
 func (c *countersWorkload) NewShard() Shard {
-	if err := c.Ended(); err != nil && !c.w.Killed {
-		c.w.Errorf("%v", err)
+	if err := c.Ended(); err != nil && !c.w.killed {
+		c.w.violated("%v", err)
 	}
 	c.life, c.last, c.ops = c.life+1, -1, nil
 	c.shard = newCounters(0)
 	c.shard.onTick = func(time.Time) Effects { return c.op(c.value("ticks")) }
 	c.shard.deadline = c.w.now.Add(time.Second)
-	c.shard.onLoaded = Effects{}
+	c.shard.onLoaded = func() Effects { return c.op(c.value("loaded")) }
+	if c.spoil != nil {
+		return c.spoil(c.shard)
+	}
 	return c.shard
 }
 
@@ -95,7 +172,7 @@ func (c *countersWorkload) op(values ...counterValue) Effects {
 	for _, v := range values {
 		e.Records = append(e.Records, counterRecord(v.name, v.n))
 	}
-	c.w.Tracef("op %d: %v", op.number, values)
+	c.w.tracef("op %d: %v", op.number, values)
 	return e
 }
 
@@ -128,13 +205,13 @@ func (c *countersWorkload) Step(_ time.Time, rng *rand.Rand, do func(Effects)) {
 
 func (c *countersWorkload) answered(op *counterOp, err error) {
 	if op.answers++; op.answers > 1 {
-		c.w.Errorf("OneAnswer: operation %d was answered again: %v", op.number, err)
+		c.w.violated("OneAnswer: operation %d was answered again: %v", op.number, err)
 	}
 	if err == nil {
 		c.acked(op)
 		return
 	}
-	c.w.Tracef("op %d: %v", op.number, err)
+	c.w.tracef("op %d: %v", op.number, err)
 	in := c.find(op.records)
 	late := c.w.now.Sub(op.issued) >= 5*time.Second
 	switch {
@@ -143,7 +220,7 @@ func (c *countersWorkload) answered(op *counterOp, err error) {
 	case late && errors.Is(err, kafkaerr.CoordinatorNotAvailable):
 		c.counts.late++
 	case in && len(op.records) > 0:
-		c.w.Errorf("RefusedIsNot: operation %d got %v and is in the log", op.number, err)
+		c.w.violated("RefusedIsNot: operation %d got %v and is in the log", op.number, err)
 	default:
 		c.counts.refused++
 	}
@@ -151,22 +228,22 @@ func (c *countersWorkload) answered(op *counterOp, err error) {
 
 func (c *countersWorkload) acked(op *counterOp) {
 	c.counts.acked++
-	c.w.Tracef("op %d: ok", op.number)
+	c.w.tracef("op %d: ok", op.number)
 	if !c.find(op.records) {
-		c.w.Errorf("AckedIsThere: operation %d is not among the committed records", op.number)
+		c.w.violated("AckedIsThere: operation %d is not among the committed records", op.number)
 	}
 	if op.life != c.life {
-		c.w.Errorf("operation %d of life %d was acknowledged in life %d", op.number, op.life, c.life)
+		c.w.violated("operation %d of life %d was acknowledged in life %d", op.number, op.life, c.life)
 	}
 	if op.number < c.last {
-		c.w.Errorf("OrderOfAnswers: operation %d was acknowledged after %d", op.number, c.last)
+		c.w.violated("OrderOfAnswers: operation %d was acknowledged after %d", op.number, c.last)
 	}
 	c.last = op.number
 }
 
 // find tells whether all values are in the committed part of the log.
 func (c *countersWorkload) find(values []counterValue) bool {
-	records := c.w.Records()[:c.w.Committed()]
+	records := c.w.records()[:c.w.log.partitions[0].hw]
 	for _, v := range values {
 		found := false
 		for _, r := range records {
