@@ -12,7 +12,7 @@ import (
 
 const (
 	answerWait = 15 * time.Second // for an answer that must come, on a loaded machine
-	rawWait    = answerWait       // for an answer to bytes that might have none
+	rawWait    = 6 * time.Second  // for an answer to bytes that might have none
 	readyWait  = 30 * time.Second // for a topic that was created, and the like
 	pollEvery  = 15 * time.Millisecond
 )
