@@ -3,6 +3,7 @@ package broker_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -33,11 +34,11 @@ func TestPowerCutInTheFirstStart(t *testing.T) {
 }
 
 // cutFirstStart reports whether the power was cut before the start was over.
-func cutFirstStart(t *testing.T, dirs string, n int) (cut bool) {
+func cutFirstStart(t *testing.T, dirs string, n int) bool {
+	var cut atomic.Bool // syncs run beside each other
 	crash := vfs.NewCrash(rand.NewPCG(uint64(n), 1))
 	crash.OnSync(func(p vfs.SyncPoint) error {
-		if !cut && p.N == (n+1)/2 && p.Done == (n%2 == 0) { // before and after each
-			cut = true
+		if p.N == (n+1)/2 && p.Done == (n%2 == 0) && !cut.Swap(true) { // before and after each
 			if n%3 == 0 {
 				crash.PowerCutLosingAll()
 			} else {
@@ -52,12 +53,12 @@ func cutFirstStart(t *testing.T, dirs string, n int) (cut bool) {
 	b, err := m.TryStart(t)
 	crash.OnSync(nil)
 	switch {
-	case err == nil && cut:
+	case err == nil && cut.Load():
 		_ = b.Stop(t.Context()) // it has not noticed yet
 	case err == nil:
 		brokertest.Stop(t, b)
 		return false
-	case !cut:
+	case !cut.Load():
 		t.Fatal(err)
 	}
 
