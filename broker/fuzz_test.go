@@ -241,6 +241,8 @@ func (v *victim) seed(key, version int16) kmsg.Request {
 	case *kmsg.OffsetFetchRequest:
 		req.Group, req.Groups[0].Group, req.Groups[0].MemberID = "committed", "committed", nil
 		req.Groups[0].Topics[0].TopicID = id
+	case *kmsg.CreatePartitionsRequest:
+		req.Topics[0].Count, req.Topics[0].Assignment, req.ValidateOnly = 2, nil, true
 	case *kmsg.OffsetDeleteRequest:
 		req.Group = "committed"
 	case *kmsg.CreateTopicsRequest:

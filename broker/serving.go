@@ -118,9 +118,10 @@ func (b *Broker) handlersConfig() handlers.Config {
 	c := handlers.Config{
 		AutoCreateTopics: b.cfg.NewTopics.AutoCreate,
 		NumPartitions:    -1, DefaultReplicationFactor: -1,
-		FetchMaxBytes:  int(b.cfg.Network.FetchMaxBytes),
-		RequestTimeout: b.cfg.RequestTimeout,
-		MaxWait:        max(0, b.cfg.Network.MaxIdle),
+		FetchMaxBytes:      int(b.cfg.Network.FetchMaxBytes),
+		RequestTimeout:     b.cfg.RequestTimeout,
+		MaxWait:            max(0, b.cfg.Network.MaxIdle),
+		MaxPartitionsShown: b.cfg.NewTopics.MaxPartitionsShown,
 		InternalTopics: map[string]handlers.InternalTopic{
 			metadata.GroupMetadataTopic:    internalTopic(&b.cfg.OffsetsTopic),
 			metadata.TransactionStateTopic: internalTopic(&b.cfg.TransactionsTopic),

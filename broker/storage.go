@@ -142,6 +142,14 @@ func (b *Broker) openMetadata(context.Context) error {
 	return nil
 }
 
+// missingPaths are the log directories that could not be opened.
+func (b *Broker) missingPaths() (paths []string) {
+	for _, m := range b.missing {
+		paths = append(paths, m.path)
+	}
+	return paths
+}
+
 // LostMetadataError refuses to begin a new cluster where partitions of an older one are:
 // the metadata log that knows their topics is missing, or its disk is not mounted.
 type LostMetadataError struct {
@@ -222,7 +230,7 @@ func (b *Broker) newReplicas() *replica.Manager {
 		RecoveryPointInterval: logs.RecoveryPointInterval,
 	}
 	return replica.NewManager(replica.Options{
-		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: len(b.missing) > 0,
+		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: b.missingPaths(),
 		TopicConfig:     b.replicaTopicConfig,
 		ReplicaLagMax:   b.cfg.Replication.LagTimeMax,
 		RecoveryThreads: int(logs.RecoveryThreads),

@@ -34,9 +34,16 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		21: answer(h.deleteRecords),
 		22: answer(h.initProducerID),
 		23: answer(h.offsetForLeaderEpoch),
+		35: answer(h.describeLogDirs),
+		37: answer(h.createPartitions),
 		42: answer(h.deleteGroups),
+		43: answer(h.electLeaders),
+		45: answer(h.alterPartitionReassignments),
+		46: answer(h.listPartitionReassignments),
 		47: answer(h.offsetDelete),
 		60: answer(h.describeCluster),
+		61: answer(h.describeProducers),
+		75: answer(h.describeTopicPartitions),
 	}
 }
 

@@ -36,6 +36,8 @@ type Replicas interface {
 	ListOffsets(req *replica.ListOffsetsRequest)
 	OffsetForLeaderEpoch(parts []replica.EpochRequestPartition)
 	DeleteRecords(ctx context.Context, req *replica.DeleteRecordsRequest)
+	Producers(at replica.TopicIDPartition) ([]replica.ProducerInfo, error)
+	DescribeLogDirs() []replica.LogDirInfo
 }
 
 // Options are what handlers need from the rest of the broker.
@@ -65,6 +67,8 @@ type Config struct {
 	// MaxWait bounds how long a request may want to wait, for records to come or to be
 	// acknowledged: connections.max.idle.ms. 0: no bound.
 	MaxWait time.Duration
+	// MaxPartitionsShown is max.request.partition.size.limit.
+	MaxPartitionsShown int32
 	// InternalTopics gives partitions, replication factor and configuration of the
 	// topics that brokers keep for themselves, by name.
 	InternalTopics map[string]InternalTopic
@@ -130,6 +134,16 @@ func (call) principal() string { return "User:ANONYMOUS" }
 func (h *Handlers) forward(ctx context.Context, c call, req kmsg.Request) (kmsg.Response, error) {
 	resp, _, err := h.node.Call(ctx, controller.Call{Request: req, Principal: c.principal(), Received: c.request.Received})
 	return resp, err
+}
+
+// decided is the controller's answer to a request, or, if there is none, that everything in
+// it has failed.
+func (h *Handlers) decided(ctx context.Context, c call, req kmsg.Request) kmsg.Response {
+	resp, err := h.forward(ctx, c, req)
+	if err != nil {
+		return controller.ErrorResponse(req, err)
+	}
+	return resp
 }
 
 // pick draws one of n.

@@ -31,12 +31,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeReplicas and fakeNode answer what a test tells them to.
 type fakeReplicas struct {
-	appended []replica.AppendPartition
-	result   replica.AppendResult
-	later    bool
-	pending  *replica.AppendRequest
-	fetched  replica.FetchResult
-	deleted  *replica.DeleteRecordsRequest
+	appended  []replica.AppendPartition
+	result    replica.AppendResult
+	later     bool
+	pending   *replica.AppendRequest
+	fetched   replica.FetchResult
+	deleted   *replica.DeleteRecordsRequest
+	producers []replica.ProducerInfo
+	dirs      []replica.LogDirInfo
 }
 
 func (f *fakeReplicas) Append(r *replica.AppendRequest) bool {
@@ -67,6 +69,12 @@ func (f *fakeReplicas) ListOffsets(r *replica.ListOffsetsRequest) {
 func (f *fakeReplicas) DeleteRecords(_ context.Context, req *replica.DeleteRecordsRequest) {
 	f.deleted = req
 }
+
+func (f *fakeReplicas) Producers(replica.TopicIDPartition) ([]replica.ProducerInfo, error) {
+	return f.producers, nil
+}
+
+func (f *fakeReplicas) DescribeLogDirs() []replica.LogDirInfo { return f.dirs }
 
 func (f *fakeReplicas) OffsetForLeaderEpoch(parts []replica.EpochRequestPartition) {
 	for i := range parts {

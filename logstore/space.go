@@ -95,5 +95,8 @@ func isNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+// Space is the room on the directory's file system.
+func (d *Dir) Space() (vfs.Space, error) { return d.o.FS.Space(d.o.Path) }
+
 // Full reports whether appends are refused for lack of room.
 func (d *Dir) Full() bool { return d.space.full.Load() }

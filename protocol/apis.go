@@ -75,9 +75,16 @@ var apis = [...]API{
 	{21, "DeleteRecords", 0, 2, 0, 2, BrokerListener},
 	{22, "InitProducerId", 0, 5, 0, 2, BrokerListener},
 	{23, "OffsetForLeaderEpoch", 2, 4, 2, 4, BrokerListener},
+	{35, "DescribeLogDirs", 1, 5, 1, 2, BrokerListener},
+	{37, "CreatePartitions", 0, 3, 0, 2, BrokerListener | ControllerListener},
 	{42, "DeleteGroups", 0, 3, 0, 2, BrokerListener},
+	{43, "ElectLeaders", 0, 2, 0, 2, BrokerListener | ControllerListener},
+	{45, "AlterPartitionReassignments", 0, 1, 0, 0, BrokerListener | ControllerListener},
+	{46, "ListPartitionReassignments", 0, 0, 0, 0, BrokerListener | ControllerListener},
 	{47, "OffsetDelete", 0, 0, 0, 1, BrokerListener},
 	{60, "DescribeCluster", 0, 2, 0, 0, BrokerListener | ControllerListener},
+	{61, "DescribeProducers", 0, 0, 0, 0, BrokerListener},
+	{75, "DescribeTopicPartitions", 0, 0, 0, 0, BrokerListener},
 }
 
 // APIs returns the table, in the order of the keys. The caller owns the copy.

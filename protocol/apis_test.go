@@ -13,7 +13,7 @@ import (
 func TestTableMatchesKafka44(t *testing.T) {
 	stable := kversion.V4_4_0()
 	for api := range Served() {
-		if api.Name != kmsg.NameForKey(api.Key) && api.Name != "InitProducerId" {
+		if api.Name != kmsg.NameForKey(api.Key) && api.Name != "InitProducerId" && api.Name != "AlterPartitionReassignments" {
 			t.Errorf("key %d is called %s, want %s", api.Key, api.Name, kmsg.NameForKey(api.Key))
 		}
 		if hi, ok := stable.LookupMaxKeyVersion(api.Key); !ok || hi != api.MaxVersion {
@@ -54,9 +54,16 @@ func TestTable(t *testing.T) {
 		{21, 0, 2, 0},
 		{22, 0, 5, 0},
 		{23, 2, 4, 2},
+		{35, 1, 5, 1},
+		{37, 0, 3, 0},
 		{42, 0, 3, 0},
+		{43, 0, 2, 0},
+		{45, 0, 1, 0},
+		{46, 0, 0, 0},
 		{47, 0, 0, 0},
 		{60, 0, 2, 0},
+		{61, 0, 0, 0},
+		{75, 0, 0, 0},
 	}
 	var got [][4]int16
 	for api := range Served() {
@@ -77,7 +84,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%d) = %v, %v", api.Key, got, ok)
 		}
 	}
-	for _, key := range []int16{-1, 4, 17, 59, 61, 200, 32767, -32768} {
+	for _, key := range []int16{-1, 4, 17, 59, 63, 200, 32767, -32768} {
 		if got, ok := Lookup(key); ok {
 			t.Errorf("Lookup(%d) finds %s", key, got.Name)
 		}

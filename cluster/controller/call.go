@@ -31,6 +31,7 @@ func (everything) CreateTopic(string) bool          { return true }
 func (everything) DescribeTopicConfigs(string) bool { return true }
 func (everything) DescribeTopic(string) bool        { return true }
 func (everything) DeleteTopic(string) bool          { return true }
+func (everything) AlterTopic(string) bool           { return true }
 
 // ErrorResponse answers a whole request with one error, as Kafka's getErrorResponse does:
 // for each topic named, repeated ones too, or at the top. Nil for a request that is not
@@ -47,6 +48,20 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 		return resp
 	case *kmsg.DeleteTopicsResponse:
 		deleteTopicsError(req.(*kmsg.DeleteTopicsRequest), resp, code)
+		return resp
+	case *kmsg.CreatePartitionsResponse:
+		for _, t := range req.(*kmsg.CreatePartitionsRequest).Topics {
+			resp.Topics = append(resp.Topics, growthAnswer(t.Topic, err))
+		}
+		return resp
+	case *kmsg.ElectLeadersResponse:
+		electLeadersError(req.(*kmsg.ElectLeadersRequest), resp, err)
+		return resp
+	case *kmsg.AlterPartitionAssignmentsResponse:
+		alterReassignmentsError(req.(*kmsg.AlterPartitionAssignmentsRequest), resp, err)
+		return resp
+	case *kmsg.ListPartitionReassignmentsResponse:
+		listReassignmentsError(req.(*kmsg.ListPartitionReassignmentsRequest), resp, err)
 		return resp
 	case *kmsg.BrokerRegistrationResponse:
 		resp.ErrorCode = code

@@ -106,6 +106,9 @@ func (c *Controller) Handle(ctx context.Context, call Call) (resp kmsg.Response,
 	switch call.Request.(type) {
 	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest:
 		queue = c.brokers
+	case *kmsg.CreatePartitionsRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,
+		*kmsg.ListPartitionReassignmentsRequest:
+		queue = c.clients
 	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest:
 	default:
 		return nil, at, fmt.Errorf("controller: %w: %T", kafkaerr.InvalidRequest, call.Request)
@@ -237,8 +240,8 @@ type ElectionConfig struct {
 // Call is a request with what the controller needs to know of its sender.
 type Call struct {
 	// Request is one of kmsg's CreateTopics, DeleteTopics, BrokerRegistration,
-	// BrokerHeartbeat, AllocateProducerIDs or AlterPartition requests, with its Version
-	// set. The controller does not keep or change it.
+	// BrokerHeartbeat, AllocateProducerIDs, AlterPartition, CreatePartitions, ElectLeaders,
+	// AlterPartitionAssignments or ListPartitionReassignments requests, with its Version set. The controller does not keep or change it.
 	Request   kmsg.Request
 	Principal string // for logs
 	Access    Access // what the principal may do; nil: everything
@@ -254,4 +257,5 @@ type Access interface {
 	DescribeTopicConfigs(name string) bool
 	DescribeTopic(name string) bool
 	DeleteTopic(name string) bool
+	AlterTopic(name string) bool
 }

@@ -297,6 +297,14 @@ func (s *state) decide(now time.Time, call Call) decision {
 		return s.createTopics(now, call)
 	case *kmsg.DeleteTopicsRequest:
 		return s.deleteTopics(now, call)
+	case *kmsg.CreatePartitionsRequest:
+		return s.createPartitions(now, call)
+	case *kmsg.ElectLeadersRequest:
+		return s.electLeaders(now, call)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return s.alterReassignments(now, call)
+	case *kmsg.ListPartitionReassignmentsRequest:
+		return s.listReassignments(call)
 	case *kmsg.BrokerHeartbeatRequest:
 		return s.heartbeat(now, call)
 	case *kmsg.AllocateProducerIDsRequest:

@@ -37,8 +37,11 @@ type partitionChange struct {
 	unclean  []int32                // lost what they had: neither ISR nor ELR
 	empty    []int32                // of these, have nothing: never the last known leader
 	recovery metadata.RecoveryState // what it should be
-	dirs     []uuid.UUID            // what the directories should be
 	elr      []int32
+
+	// What the assignment should be. dirs belong to replicas, in their order.
+	replicas, adding, removing []int32
+	dirs                       []uuid.UUID
 }
 
 func newPartitionChange(old *metadata.Partition, minISR int32, acceptable func(int32) bool) *partitionChange {
@@ -48,8 +51,11 @@ func newPartitionChange(old *metadata.Partition, minISR int32, acceptable func(i
 		minISR:     min(minISR, int32(len(old.Replicas))),
 		isr:        old.ISR,
 		recovery:   old.RecoveryState,
-		dirs:       old.Directories,
 		elr:        old.ELR,
+		replicas:   old.Replicas,
+		adding:     old.AddingReplicas,
+		removing:   old.RemovingReplicas,
+		dirs:       old.Directories,
 	}
 }
 
@@ -73,11 +79,14 @@ func (c *partitionChange) gone(replicas ...int32) *partitionChange {
 }
 
 // build gives the partition's next state: its partition epoch rises if anything differs,
-// its leader epoch if the leader does or may have lost records. To be called once.
+// its leader epoch if the leader does or may have lost records, or a replica is gone. To be
+// called once.
 func (c *partitionChange) build() *metadata.Partition {
+	c.completeReassignment()
 	c.populateELR()
 	p := *c.old
-	p.Directories = c.dirs
+	p.Replicas, p.Directories = c.replicas, c.dirs
+	p.AddingReplicas, p.RemovingReplicas = c.adding, c.removing
 	p.RecoveryState = c.recovery
 	leader, unclean := c.elect()
 	switch {
@@ -91,7 +100,7 @@ func (c *partitionChange) build() *metadata.Partition {
 	}
 	p.Leader, p.ISR, p.ELR = leader, c.isr, c.elr
 	p.LastKnownELR = c.lastKnown(leader)
-	newLeadership := leader != c.old.Leader || unclean
+	newLeadership := leader != c.old.Leader || unclean || len(exclude(c.old.Replicas, c.replicas)) > 0
 	if newLeadership {
 		p.LeaderEpoch++
 	}
@@ -111,6 +120,7 @@ func (c *partitionChange) populateELR() {
 	candidates := exclude(c.old.ISR, c.old.ELR)
 	candidates = append(slices.Clone(c.old.ELR), candidates...)
 	elr := exclude(exclude(candidates, c.isr), c.unclean)
+	elr = slices.DeleteFunc(elr, func(r int32) bool { return !slices.Contains(c.replicas, r) })
 	slices.Sort(elr) // a set; sorted so that equal sets are equal records
 	c.elr = elr
 }
@@ -129,14 +139,14 @@ func (c *partitionChange) lastKnown(leader int32) []int32 {
 }
 
 func (c *partitionChange) elect() (leader int32, unclean bool) {
-	if c.election == electPreferred && len(c.old.Replicas) > 0 && c.validLeader(c.old.Replicas[0]) {
-		return c.old.Replicas[0], false
+	if c.election == electPreferred && len(c.replicas) > 0 && c.validLeader(c.replicas[0]) {
+		return c.replicas[0], false
 	}
 	if c.validLeader(c.old.Leader) {
 		return c.old.Leader, false
 	}
-	if i := slices.IndexFunc(c.old.Replicas, c.validLeader); i >= 0 {
-		return c.old.Replicas[i], false
+	if i := slices.IndexFunc(c.replicas, c.validLeader); i >= 0 {
+		return c.replicas[i], false
 	}
 	// Case last known leader: ISR and ELR are both empty, so nobody is known to be
 	// complete; the one that led last is the best guess.
@@ -144,8 +154,8 @@ func (c *partitionChange) elect() (leader int32, unclean bool) {
 		return c.old.LastKnownELR[0], true
 	}
 	if c.election == electUnclean {
-		if i := slices.IndexFunc(c.old.Replicas, c.acceptable); i >= 0 {
-			return c.old.Replicas[i], true
+		if i := slices.IndexFunc(c.replicas, c.acceptable); i >= 0 {
+			return c.replicas[i], true
 		}
 	}
 	return metadata.NoLeader, false

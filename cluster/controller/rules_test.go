@@ -343,6 +343,7 @@ func TestFailedReplicasTravelInAHeartbeat(t *testing.T) {
 type limited struct{}
 
 func (limited) CreateTopic(name string) bool          { return name == "a" || name == "hidden" }
+func (limited) AlterTopic(name string) bool           { return name == "a" }
 func (limited) DescribeTopicConfigs(name string) bool { return name == "a" }
 func (limited) DescribeTopic(name string) bool        { return strings.Contains("abc", name) }
 func (limited) DeleteTopic(name string) bool          { return name == "a" }

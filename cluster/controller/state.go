@@ -205,7 +205,10 @@ func changeRecord(topic uuid.UUID, old, next *metadata.Partition) (metadata.Part
 	if next.PartitionEpoch == old.PartitionEpoch {
 		return r, false
 	}
+	r.Replicas = changedList(old.Replicas, next.Replicas)
 	r.Directories = changedList(old.Directories, next.Directories)
+	r.AddingReplicas = changedList(old.AddingReplicas, next.AddingReplicas)
+	r.RemovingReplicas = changedList(old.RemovingReplicas, next.RemovingReplicas)
 	r.ISR = changedList(old.ISR, next.ISR)
 	r.ELR = changedList(old.ELR, next.ELR)
 	r.LastKnownELR = changedList(old.LastKnownELR, next.LastKnownELR)

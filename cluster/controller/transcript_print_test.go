@@ -95,6 +95,7 @@ func (w *world) change(r metadata.PartitionChangeRecord) string {
 			s += fmt.Sprintf(" %s=%v", l.name, l.ids)
 		}
 	}
+	s += assignmentChange(&r)
 	if r.RecoveryState != nil {
 		s += fmt.Sprintf(" recovery=%d", *r.RecoveryState)
 	}
@@ -143,6 +144,8 @@ func (w *world) response(resp kmsg.Response) string {
 				fmt.Fprintf(&b, "-> %d %s leader=%d@%d isr=%v epoch=%d\n", p.Partition, code(p.ErrorCode), p.LeaderID, p.LeaderEpoch, p.ISR, p.PartitionEpoch)
 			}
 		}
+	default:
+		partitionsResponse(&b, again)
 	}
 	return b.String()
 }

@@ -30,6 +30,10 @@ import (
 //	new-controller
 //	balance                                       the time for preferred elections has come
 //	describe                                      brokers and partitions
+//	grow [validate] [timeout=MS]                  one topic a line: NAME COUNT [B,B ...]
+//	elect [unclean] [all] [timeout=MS]            one partition a line: T:P
+//	reassign [same-factor] [timeout=MS]           one partition a line: T:P B,B or T:P cancel
+//	reassignments                                 one topic a line: T:P,P; none: all
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		w := newWorld()
@@ -139,7 +143,9 @@ func (w *world) run(t *testing.T, td *datadriven.TestData) {
 	case "describe":
 		w.describe()
 	default:
-		t.Fatalf("%s: unknown command %s", td.Pos, td.Cmd)
+		if !w.runForPartitions(t, td) {
+			t.Fatalf("%s: unknown command %s", td.Pos, td.Cmd)
+		}
 	}
 }
 

@@ -186,7 +186,7 @@ func (m *Manager) chooseDirectory(p *metadata.Partition) (*directory, error) {
 }
 
 func (m *Manager) anyDirOffline() bool {
-	return m.opts.DirsMissing || slices.ContainsFunc(m.dirs, func(d *directory) bool { return d.offline() != nil })
+	return len(m.opts.DirsMissing) > 0 || slices.ContainsFunc(m.dirs, func(d *directory) bool { return d.offline() != nil })
 }
 
 func (d *directory) lighter(than *directory) bool {

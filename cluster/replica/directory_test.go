@@ -151,7 +151,7 @@ func TestReplicaOfALostDirectoryIsNotBegunAnew(t *testing.T) {
 		h.stop()
 
 		h.names = []string{"/d1"}
-		h.options.DirsMissing = true
+		h.options.DirsMissing = []string{"/d9"}
 		h.start()
 		expectError(t, "assigned to the lost one", h.produce(lost, AcksAll, "x").result().Err, "KAFKA_STORAGE_ERROR")
 		offline := 0

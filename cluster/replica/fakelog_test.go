@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/klamm-mq/klamm/logstore"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
@@ -85,6 +86,8 @@ func (l *fakeLog) AdvanceLogStart(o int64) error {
 	l.logStart = max(l.logStart, o)
 	return nil
 }
+
+func (l *fakeLog) Producers(time.Time) ([]logstore.ProducerInfo, error) { return nil, nil }
 
 func (l *fakeLog) UpdateConfig(c logstore.Config) { l.config = c }
 func (l *fakeLog) LogStart() offset.LogStart      { return offset.LogStart(l.logStart) }

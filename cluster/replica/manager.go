@@ -49,8 +49,8 @@ type Options struct {
 	// Dirs are the log directories that could be opened. Their logs are opened when the
 	// first metadata is there, and they are closed by Close.
 	Dirs []*logstore.Dir
-	// DirsMissing says that others are configured but could not be opened.
-	DirsMissing bool
+	// DirsMissing are others that are configured but could not be opened.
+	DirsMissing []string
 	// TopicConfig makes typed configuration of what a topic overrides.
 	TopicConfig func(overrides map[string]string) (TopicConfig, error)
 	// AlterPartition sends changes of the ISR to the controller. Nil: none are sent, so

@@ -80,6 +80,7 @@ type Log interface {
 	UpdateConfig(logstore.Config)
 
 	Read(logstore.ReadParams) (logstore.ReadInfo, error)
+	Producers(now time.Time) ([]logstore.ProducerInfo, error)
 	LogStart() offset.LogStart
 	LogEnd() offset.LogEnd
 	Flushed() offset.Flushed

@@ -75,6 +75,10 @@ var (
 	InvalidReplicaAssignment           = kerr.InvalidReplicaAssignment
 	InvalidConfig                      = kerr.InvalidConfig
 	NotController                      = kerr.NotController
+	NoReassignmentInProgress           = kerr.NoReassignmentInProgress
+	PreferredLeaderNotAvailable        = kerr.PreferredLeaderNotAvailable
+	EligibleLeadersNotAvailable        = kerr.EligibleLeadersNotAvailable
+	ElectionNotNeeded                  = kerr.ElectionNotNeeded
 	InvalidRequest                     = kerr.InvalidRequest
 	PolicyViolation                    = kerr.PolicyViolation
 	OutOfOrderSequenceNumber           = kerr.OutOfOrderSequenceNumber
