@@ -27,6 +27,8 @@ type Program struct {
 	Command func(t testing.TB, m Member) *exec.Cmd
 	// Parse reads a line; nil reads what package groups asks for.
 	Parse func(line string) (Event, bool)
+	// Drops is how many records the program itself loses when it is told to leave.
+	Drops int
 }
 
 // Event is what a member has printed.
@@ -68,6 +70,7 @@ func Partitions(list string) (parts []int32, ok bool) {
 // process is a running member.
 type process struct {
 	Member
+	drops  int
 	cmd    *exec.Cmd
 	exited chan struct{}
 
@@ -87,35 +90,43 @@ func (l *life) start(program Program, name, instance string) *process {
 		Bootstrap: l.cluster.Address(), Topic: l.topic, Group: l.group, Name: name, Instance: instance,
 		SessionTimeoutMs: int(l.session.Milliseconds()),
 	}
-	p := &process{Member: m, cmd: program.Command(l.t, m), exited: make(chan struct{})}
-	read, write := io.Pipe()
-	p.cmd.Stdout, p.cmd.Stderr = write, write
-	if err := p.cmd.Start(); err != nil {
-		l.t.Fatalf("start %s: %v", name, err)
-	}
+	p := &process{Member: m, drops: program.Drops, cmd: program.Command(l.t, m), exited: make(chan struct{})}
 	lines := program.Parse
 	if lines == nil {
 		lines = parse
 	}
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
-		in := bufio.NewScanner(read)
-		in.Buffer(nil, 1<<20)
-		for in.Scan() {
-			l.line(p, lines, in.Text())
-		}
-	}()
+	var followed sync.WaitGroup
+	var ends []*io.PipeWriter
+	// Each stream has a pipe of its own: what is said on one must not fall into the middle
+	// of a line of the other.
+	for _, stream := range []*io.Writer{&p.cmd.Stdout, &p.cmd.Stderr} {
+		read, write := io.Pipe()
+		*stream, ends = write, append(ends, write)
+		followed.Go(func() { l.follow(p, lines, read) })
+	}
+	if err := p.cmd.Start(); err != nil {
+		l.t.Fatalf("start %s: %v", name, err)
+	}
 	go func() {
 		_ = p.cmd.Wait() // how it ended shows in what it did
-		_ = write.Close()
-		<-followed
+		for _, end := range ends {
+			_ = end.Close()
+		}
+		followed.Wait()
 		close(p.exited)
 		l.changed()
 	}()
 	l.t.Cleanup(p.kill)
 	l.members = append(l.members, p)
 	return p
+}
+
+func (l *life) follow(p *process, parse func(string) (Event, bool), stream io.Reader) {
+	in := bufio.NewScanner(stream)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		l.line(p, parse, in.Text())
+	}
 }
 
 func (l *life) line(p *process, parse func(string) (Event, bool), text string) {
@@ -175,8 +186,11 @@ func (p *process) gone() bool {
 
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
-// leave asks the member to leave the group, and waits until it is gone.
-func (p *process) leave() { p.signal(syscall.SIGTERM) }
+// leave asks a member to leave the group, and waits until it is gone.
+func (l *life) leave(p *process) {
+	l.drops += p.drops
+	p.signal(syscall.SIGTERM)
+}
 
 func (p *process) signal(s syscall.Signal) {
 	_ = p.cmd.Process.Signal(s) // it may have ended by itself

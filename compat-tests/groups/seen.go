@@ -66,6 +66,3 @@ func missing(acked, read *records) (faults []string) {
 	}
 	return append(faults, read.wrong...)
 }
-
-// covers tells whether everything that was acknowledged has been read.
-func covers(read, acked *records) bool { return len(missing(acked, read)) == 0 }
