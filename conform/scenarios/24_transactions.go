@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"fmt"
+
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -120,7 +122,7 @@ func wholeTransactions(r *conform.R, version int16) {
 		for _, isolation := range []int8{0, 1} {
 			req := r.FetchFrom(12, "a", 0, 0)
 			req.IsolationLevel, req.MaxWaitMillis = isolation, 0
-			r.Send(what+": fetch", req)
+			r.Send(fmt.Sprintf("%s: fetch, isolation %d", what, isolation), req)
 			list := listNothing(7)
 			list.IsolationLevel = isolation
 			topic := kmsg.NewListOffsetsRequestTopic()
@@ -129,7 +131,7 @@ func wholeTransactions(r *conform.R, version int16) {
 			p.Timestamp, p.CurrentLeaderEpoch = -1, -1
 			topic.Partitions = append(topic.Partitions, p)
 			list.Topics = append(list.Topics, topic)
-			r.Send(what+": list offsets", list)
+			r.Send(fmt.Sprintf("%s: list offsets, isolation %d", what, isolation), list)
 		}
 	}
 	for i, commit := range []bool{true, false, true} {
@@ -182,7 +184,7 @@ func addPartitionsErrors(r *conform.R) {
 	}
 	sendVariants(r, mk, []variant[*kmsg.AddPartitionsToTxnRequest]{
 		plain[*kmsg.AddPartitionsToTxnRequest](),
-		plain[*kmsg.AddPartitionsToTxnRequest](),
+		with("once more", func(*kmsg.AddPartitionsToTxnRequest) {}),
 		each("unknown id", func(id *string, _ *int64, _ *int16) { *id += "-nope" }),
 		each("empty id", func(id *string, _ *int64, _ *int16) { *id = "" }),
 		each("wrong producer", func(_ *string, pid *int64, _ *int16) { *pid += 1000 }),
@@ -237,7 +239,7 @@ func endStates(r *conform.R) {
 		next.ProducerEpoch++
 		r.Send(label(v, "new epoch"), next)
 		for _, commit := range []bool{true, false} {
-			r.Send(label(v, "add"), t.add(3, "a", 0))
+			r.Send(label(v, "add, commit %v", commit), t.add(3, "a", 0))
 			before := *t
 			t.ended(r.Send(label(v, "end, commit %v", commit), t.end(v, commit)))
 			t.settled()
