@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
