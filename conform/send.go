@@ -18,11 +18,23 @@ const (
 )
 
 func (r *R) step(label string, req kmsg.Request, outcome string, lines ...Line) {
-	s := Step{Label: label, Key: -1, Outcome: outcome, Lines: lines}
+	s := Step{Label: r.unique(label), Key: -1, Outcome: outcome, Lines: lines}
 	if req != nil {
 		s.Key, s.Version = req.Key(), req.GetVersion()
 	}
 	r.t.Steps = append(r.t.Steps, s)
+}
+
+// unique is the label, or "label (2)" for the second step that is called so.
+func (r *R) unique(label string) string {
+	taken := func(s string) bool {
+		return slices.ContainsFunc(r.t.Steps, func(step Step) bool { return step.Label == s })
+	}
+	own := label
+	for n := 2; taken(own); n++ {
+		own = fmt.Sprintf("%s (%d)", label, n)
+	}
+	return own
 }
 
 // Note adds a line to the transcript: what the scenario itself found.
