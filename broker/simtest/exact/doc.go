@@ -15,6 +15,7 @@
 //	tick           a directory's keeper writes checkpoints and retains
 //	consume        a consumer reads on
 //	create, delete topics come and go, under few names
+//	delete records and, later, make the log start durable, in a quarter of the seeds
 //	alter          durability, sizes of segments, retention
 //	follower       in some runs, broker 2 is in every ISR and fetches
 //	demote,

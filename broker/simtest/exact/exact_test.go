@@ -65,6 +65,7 @@ func TestSeeds(t *testing.T) {
 		{"batches acknowledged", total.Acked, *seeds * 20},
 		{"truncations", total.Truncations, *seeds / 2},
 		{"topics", total.Topics, *seeds},
+		{"deletions of records", total.Deletions, *seeds},
 		{"full disks", total.Full, *seeds / 10},
 		{"times without descriptors", total.NoFiles, *seeds / 10},
 		{"failed disks", total.Offline, *seeds / 50},
@@ -102,6 +103,7 @@ func TestBrokenBrokersAreFound(t *testing.T) {
 		{"ack before flush", AckBeforeFlush, []string{"AckedRecordsReadable", "SequencesContiguous"}},
 		{"recovered tail counted as flushed", RecoveredTailUnsynced, []string{"AckedRecordsReadable", "HighWatermarkMonotonic", "CleanRecovery"}},
 		{"marks not lowered before truncation", MarksNotLowered, []string{"CleanRecovery"}},
+		{"deletions of records not persisted", DeletionsNotPersisted, []string{"DeletionsLast"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -42,6 +42,8 @@ const (
 	RecoveredTailUnsynced
 	// MarksNotLowered truncates a log without lowering its checkpoints first.
 	MarksNotLowered
+	// DeletionsNotPersisted acknowledges a DeleteRecords whose log start is in memory only.
+	DeletionsNotPersisted
 )
 
 // fault draws the next misfortune, and comes back.

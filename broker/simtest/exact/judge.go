@@ -20,6 +20,7 @@ import (
 //	OffsetOrder             log start ≤ LSO ≤ HW ≤ log end, flushed ≤ log end, recovery point ≤ flushed
 //	HighWatermarkMonotonic  the high watermark never falls; for a leader alone in the ISR not
 //	                        even over a crash
+//	DeletionsLast           what was deleted, and acknowledged as such, does not come back
 //	AckedRecordsReadable    what was acknowledged or read once is there, at its offset
 //	SequencesContiguous     an idempotent producer's records are in the log once and in order
 //	OwnRecords              a topic holds its own records, none of an earlier one of its name
@@ -37,6 +38,7 @@ type judge struct{ w *world }
 type verdicts struct {
 	promised map[int64]string // value by offset: acknowledged, or seen by a consumer
 	hw       int64
+	deleted  int64 // the log start that was acknowledged
 	epoch    int32
 }
 
@@ -97,6 +99,9 @@ func (j *judge) always() {
 			j.w.fail("HighWatermarkMonotonic", "%s: from %d to %d", p, p.judged.hw, hw)
 		}
 		p.judged.hw = hw
+		if start < p.judged.deleted {
+			j.w.fail("DeletionsLast", "%s begins at %d, it was deleted up to %d", p, start, p.judged.deleted)
+		}
 	}
 }
 

@@ -39,14 +39,15 @@ func (v *Violation) Error() string {
 type Report struct {
 	Events, Crashes, Stops, Acked, Rounds, Truncations int
 	Topics, Producers                                  int // created
+	Deletions                                          int // of records, acknowledged
 	Full, NoFiles, Offline                             int // disks that filled, times without descriptors, disks that failed
 	Trace                                              []string
 }
 
 // String is one line.
 func (r Report) String() string {
-	return fmt.Sprintf("%d events, %d crashes, %d clean stops, %d batches acknowledged, %d flush rounds, %d truncations, %d topics; %d times full, %d without descriptors, %d disks failed",
-		r.Events, r.Crashes, r.Stops, r.Acked, r.Rounds, r.Truncations, r.Topics, r.Full, r.NoFiles, r.Offline)
+	return fmt.Sprintf("%d events, %d crashes, %d clean stops, %d batches acknowledged, %d flush rounds, %d truncations, %d deletions of records, %d topics; %d times full, %d without descriptors, %d disks failed",
+		r.Events, r.Crashes, r.Stops, r.Acked, r.Rounds, r.Truncations, r.Deletions, r.Topics, r.Full, r.NoFiles, r.Offline)
 }
 
 // Add adds the counts of another run.
@@ -58,6 +59,7 @@ func (r *Report) Add(o Report) {
 	r.Rounds += o.Rounds
 	r.Truncations += o.Truncations
 	r.Topics += o.Topics
+	r.Deletions += o.Deletions
 	r.Full += o.Full
 	r.NoFiles += o.NoFiles
 	r.Offline += o.Offline
@@ -89,6 +91,7 @@ type world struct {
 	// What a broken broker forgets at the moment, see Break.
 	recovering, losingRenames bool
 
+	deletions deletions
 	topics    []*topic
 	producers []*producer
 	judge     *judge
@@ -202,6 +205,7 @@ func (w *world) start() {
 	w.after(0, "restart", w.restart)
 	w.createTopic()
 	w.after(w.delay(), "fault", w.fault)
+	w.drawDeletions()
 }
 
 // after schedules an event that happens to whatever process lives then.
