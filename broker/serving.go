@@ -61,6 +61,7 @@ func (b *Broker) startServer(context.Context) error {
 		Features:   supportedFeatures(),
 		Advertised: func(listener string) bool { _, ok := b.advertised(listener); return ok },
 		Config:     b.handlersConfig(),
+		Quorum:     b.quorum,
 		Logger:     b.log, Rand: rng,
 	})
 	b.onStop(func(context.Context) error {
@@ -120,6 +121,7 @@ func (b *Broker) handlersConfig() handlers.Config {
 		NumPartitions:    -1, DefaultReplicationFactor: -1,
 		FetchMaxBytes:      int(b.cfg.Network.FetchMaxBytes),
 		RequestTimeout:     b.cfg.RequestTimeout,
+		TelemetryMaxBytes:  1 << 20,
 		MaxWait:            max(0, b.cfg.Network.MaxIdle),
 		MaxPartitionsShown: b.cfg.NewTopics.MaxPartitionsShown,
 		InternalTopics: map[string]handlers.InternalTopic{

@@ -35,6 +35,9 @@ func (h *Handlers) apiVersions(_ context.Context, c call, req *kmsg.ApiVersionsR
 		c.request.Conn.SetClientSoftware(req.ClientSoftwareName, req.ClientSoftwareVersion)
 	}
 	for api := range protocol.Served() {
+		if !api.Advertised() {
+			continue
+		}
 		key := kmsg.NewApiVersionsResponseApiKey()
 		key.ApiKey, key.MinVersion, key.MaxVersion = api.Key, api.AdvertisedMin, api.MaxVersion
 		resp.ApiKeys = append(resp.ApiKeys, key)

@@ -51,6 +51,8 @@ type Options struct {
 	Features []metadata.Feature // supported by this broker
 	// Advertised tells whether a listener was given an advertised address.
 	Advertised func(listener string) bool
+	// Quorum tells who keeps the metadata log.
+	Quorum func() Quorum
 
 	Config Config
 	Logger *slog.Logger
@@ -64,6 +66,7 @@ type Config struct {
 	DefaultReplicationFactor int16 // likewise
 	FetchMaxBytes            int   // fetch.max.bytes
 	RequestTimeout           time.Duration
+	TelemetryMaxBytes        int32 // telemetry.max.bytes
 	// MaxWait bounds how long a request may want to wait, for records to come or to be
 	// acknowledged: connections.max.idle.ms. 0: no bound.
 	MaxWait time.Duration
@@ -91,6 +94,8 @@ type Handlers struct {
 	sessions   *fetchsession.Cache
 	features   []metadata.Feature
 	advertised func(listener string) bool
+	quorum     func() Quorum
+	telemetry  *telemetry
 	config     Config
 	logger     *slog.Logger
 	autoCreate *autoCreator
@@ -108,6 +113,7 @@ func New(o Options) *Handlers {
 	h := &Handlers{
 		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, groups: o.Groups, sessions: o.Sessions,
 		features: o.Features, advertised: o.Advertised, config: o.Config,
+		quorum: o.Quorum, telemetry: newTelemetry(),
 		logger: o.Logger, rand: o.Rand, decoding: newDecodeBudget(),
 		waiting: semaphore.NewWeighted(maxWaitingBytes),
 	}

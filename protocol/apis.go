@@ -1,6 +1,9 @@
 package protocol
 
-import "iter"
+import (
+	"iter"
+	"math"
+)
 
 // Listener is a set of kinds of listener (Kafka's ApiMessageType.ListenerType).
 type Listener uint8
@@ -18,6 +21,9 @@ const (
 	SaslHandshakeKey    int16 = 17
 	ApiVersionsKey      int16 = 18 //nolint:staticcheck // Kafka's spelling
 	SaslAuthenticateKey int16 = 36
+
+	GetTelemetrySubscriptionsKey int16 = 71
+	PushTelemetryKey             int16 = 72
 )
 
 // API is one row of the table: an API key and the versions of it that are served, both
@@ -54,6 +60,15 @@ func (a API) FlexibleResponse(version int16) bool {
 	return a.Key != ApiVersionsKey && a.FlexibleRequest(version)
 }
 
+// Advertised reports whether ApiVersions names the key. Kafka leaves the two of client
+// telemetry out where nobody is configured to receive it, and answers them all the same.
+func (a API) Advertised() bool {
+	return a.Key != GetTelemetrySubscriptionsKey && a.Key != PushTelemetryKey
+}
+
+// neverFlexible is the FlexibleFrom of an API that has no flexible version.
+const neverFlexible = math.MaxInt16
+
 // apis is in the order of the keys; Lookup depends on it.
 var apis = [...]API{
 	{0, "Produce", 3, 13, 0, 9, BrokerListener},
@@ -69,21 +84,35 @@ var apis = [...]API{
 	{14, "SyncGroup", 0, 5, 0, 4, BrokerListener},
 	{15, "DescribeGroups", 0, 6, 0, 5, BrokerListener},
 	{16, "ListGroups", 0, 5, 0, 3, BrokerListener},
+	{17, "SaslHandshake", 0, 1, 0, neverFlexible, BrokerListener | ControllerListener},
 	{18, "ApiVersions", 0, 5, 0, 3, BrokerListener | ControllerListener},
 	{19, "CreateTopics", 2, 7, 2, 5, BrokerListener | ControllerListener},
 	{20, "DeleteTopics", 1, 6, 1, 4, BrokerListener | ControllerListener},
 	{21, "DeleteRecords", 0, 2, 0, 2, BrokerListener},
 	{22, "InitProducerId", 0, 5, 0, 2, BrokerListener},
 	{23, "OffsetForLeaderEpoch", 2, 4, 2, 4, BrokerListener},
+	{29, "DescribeAcls", 1, 3, 1, 2, BrokerListener | ControllerListener},
+	{30, "CreateAcls", 1, 3, 1, 2, BrokerListener | ControllerListener},
+	{31, "DeleteAcls", 1, 3, 1, 2, BrokerListener | ControllerListener},
 	{35, "DescribeLogDirs", 1, 5, 1, 2, BrokerListener},
+	{36, "SaslAuthenticate", 0, 2, 0, 2, BrokerListener | ControllerListener},
 	{37, "CreatePartitions", 0, 3, 0, 2, BrokerListener | ControllerListener},
+	{38, "CreateDelegationToken", 1, 3, 1, 2, BrokerListener | ControllerListener},
+	{39, "RenewDelegationToken", 1, 2, 1, 2, BrokerListener | ControllerListener},
+	{40, "ExpireDelegationToken", 1, 2, 1, 2, BrokerListener | ControllerListener},
+	{41, "DescribeDelegationToken", 1, 3, 1, 2, BrokerListener | ControllerListener},
 	{42, "DeleteGroups", 0, 3, 0, 2, BrokerListener},
 	{43, "ElectLeaders", 0, 2, 0, 2, BrokerListener | ControllerListener},
 	{45, "AlterPartitionReassignments", 0, 1, 0, 0, BrokerListener | ControllerListener},
 	{46, "ListPartitionReassignments", 0, 0, 0, 0, BrokerListener | ControllerListener},
 	{47, "OffsetDelete", 0, 0, 0, 1, BrokerListener},
+	{55, "DescribeQuorum", 0, 2, 0, 0, BrokerListener | ControllerListener},
+	{57, "UpdateFeatures", 0, 2, 0, 0, BrokerListener | ControllerListener},
 	{60, "DescribeCluster", 0, 2, 0, 0, BrokerListener | ControllerListener},
 	{61, "DescribeProducers", 0, 0, 0, 0, BrokerListener},
+	{64, "UnregisterBroker", 0, 0, 0, 0, BrokerListener | ControllerListener},
+	{71, "GetTelemetrySubscriptions", 0, 0, 0, 0, BrokerListener},
+	{72, "PushTelemetry", 0, 0, 0, 0, BrokerListener},
 	{75, "DescribeTopicPartitions", 0, 0, 0, 0, BrokerListener},
 }
 

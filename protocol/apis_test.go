@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +14,7 @@ import (
 func TestTableMatchesKafka44(t *testing.T) {
 	stable := kversion.V4_4_0()
 	for api := range Served() {
-		if api.Name != kmsg.NameForKey(api.Key) && api.Name != "InitProducerId" && api.Name != "AlterPartitionReassignments" {
+		if !strings.EqualFold(api.Name, kmsg.NameForKey(api.Key)) && api.Name != "InitProducerId" && api.Name != "AlterPartitionReassignments" {
 			t.Errorf("key %d is called %s, want %s", api.Key, api.Name, kmsg.NameForKey(api.Key))
 		}
 		if hi, ok := stable.LookupMaxKeyVersion(api.Key); !ok || hi != api.MaxVersion {
@@ -48,21 +49,35 @@ func TestTable(t *testing.T) {
 		{14, 0, 5, 0},
 		{15, 0, 6, 0},
 		{16, 0, 5, 0},
+		{17, 0, 1, 0},
 		{18, 0, 5, 0},
 		{19, 2, 7, 2},
 		{20, 1, 6, 1},
 		{21, 0, 2, 0},
 		{22, 0, 5, 0},
 		{23, 2, 4, 2},
+		{29, 1, 3, 1},
+		{30, 1, 3, 1},
+		{31, 1, 3, 1},
 		{35, 1, 5, 1},
+		{36, 0, 2, 0},
 		{37, 0, 3, 0},
+		{38, 1, 3, 1},
+		{39, 1, 2, 1},
+		{40, 1, 2, 1},
+		{41, 1, 3, 1},
 		{42, 0, 3, 0},
 		{43, 0, 2, 0},
 		{45, 0, 1, 0},
 		{46, 0, 0, 0},
 		{47, 0, 0, 0},
+		{55, 0, 2, 0},
+		{57, 0, 2, 0},
 		{60, 0, 2, 0},
 		{61, 0, 0, 0},
+		{64, 0, 0, 0},
+		{71, 0, 0, 0},
+		{72, 0, 0, 0},
 		{75, 0, 0, 0},
 	}
 	var got [][4]int16
@@ -84,7 +99,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%d) = %v, %v", api.Key, got, ok)
 		}
 	}
-	for _, key := range []int16{-1, 4, 17, 59, 63, 200, 32767, -32768} {
+	for _, key := range []int16{-1, 4, 7, 59, 63, 200, 32767, -32768} {
 		if got, ok := Lookup(key); ok {
 			t.Errorf("Lookup(%d) finds %s", key, got.Name)
 		}

@@ -63,6 +63,12 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 	case *kmsg.ListPartitionReassignmentsResponse:
 		listReassignmentsError(req.(*kmsg.ListPartitionReassignmentsRequest), resp, err)
 		return resp
+	case *kmsg.UpdateFeaturesResponse:
+		resp.ErrorCode, resp.ErrorMessage = code, answerMessage(err)
+		return resp
+	case *kmsg.UnregisterBrokerResponse:
+		resp.ErrorCode, resp.ErrorMessage = code, answerMessage(err)
+		return resp
 	case *kmsg.BrokerRegistrationResponse:
 		resp.ErrorCode = code
 		if code != 0 {

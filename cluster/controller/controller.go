@@ -110,6 +110,7 @@ func (c *Controller) Handle(ctx context.Context, call Call) (resp kmsg.Response,
 		*kmsg.ListPartitionReassignmentsRequest:
 		queue = c.clients
 	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest:
+	case *kmsg.UpdateFeaturesRequest, *kmsg.UnregisterBrokerRequest:
 	default:
 		return nil, at, fmt.Errorf("controller: %w: %T", kafkaerr.InvalidRequest, call.Request)
 	}

@@ -305,6 +305,10 @@ func (s *state) decide(now time.Time, call Call) decision {
 		return s.alterReassignments(now, call)
 	case *kmsg.ListPartitionReassignmentsRequest:
 		return s.listReassignments(call)
+	case *kmsg.UpdateFeaturesRequest:
+		return s.updateFeatures(call)
+	case *kmsg.UnregisterBrokerRequest:
+		return s.unregisterBroker(call)
 	case *kmsg.BrokerHeartbeatRequest:
 		return s.heartbeat(now, call)
 	case *kmsg.AllocateProducerIDsRequest:

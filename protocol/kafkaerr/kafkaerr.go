@@ -111,6 +111,11 @@ var (
 	MismatchedEndpointType             = kerr.MismatchedEndpointType
 	RebootstrapRequired                = kerr.RebootstrapRequired
 	BrokerIDNotRegistered              = kerr.BrokerIDNotRegistered
+	SecurityDisabled                   = kerr.SecurityDisabled
+	IllegalSaslState                   = kerr.IllegalSaslState
+	DelegationTokenRequestNotAllowed   = kerr.DelegationTokenRequestNotAllowed
+	UnknownSubscriptionID              = kerr.UnknownSubscriptionID
+	TelemetryTooLarge                  = kerr.TelemetryTooLarge
 	InvalidTransactionTimeout          = kerr.InvalidTransactionTimeout
 	InvalidProducerIDMapping           = kerr.InvalidProducerIDMapping
 	TransactionCoordinatorFenced       = kerr.TransactionCoordinatorFenced

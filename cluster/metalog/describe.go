@@ -1,0 +1,71 @@
+package metalog
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// QuorumState is what this node knows of the quorum. Below Leader it is known on the
+// leader alone.
+type QuorumState struct {
+	Leader     int32 // -1: not known
+	LeaderHere bool
+
+	Term      Term
+	Committed uint64 // index of the last entry that is
+	Voters    []Member
+	Observers []Member
+}
+
+// Member is a member of the quorum as its leader sees it.
+type Member struct {
+	NodeID      int32
+	DirectoryID uuid.UUID
+	// LastIndex is that of its last entry. Of others Raft does not tell; -1.
+	LastIndex int64
+	Self      bool
+}
+
+// Quorum tells who keeps the metadata log.
+func (l *Log) Quorum() QuorumState {
+	q := QuorumState{Leader: -1}
+	if _, id, known := l.Leader(); known {
+		q.Leader = id
+	}
+	if l.raft.State() != raft.Leader {
+		return q
+	}
+	q.Leader, q.LeaderHere = l.opts.NodeID, true
+	q.Term, q.Committed = l.raft.CurrentTerm(), l.raft.CommitIndex()
+	for _, s := range l.servers() {
+		m, ok := l.member(s)
+		switch {
+		case !ok:
+		case s.Suffrage == raft.Voter:
+			q.Voters = append(q.Voters, m)
+		default:
+			q.Observers = append(q.Observers, m)
+		}
+	}
+	return q
+}
+
+func (l *Log) member(s raft.Server) (m Member, ok bool) {
+	number, dir, _ := strings.Cut(string(s.ID), "/")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if err != nil {
+		return m, false
+	}
+	m = Member{NodeID: int32(n), LastIndex: -1, Self: s.ID == serverID(l.self())}
+	if m.DirectoryID, err = uuid.Parse(dir); err != nil {
+		return m, false
+	}
+	if m.Self {
+		m.LastIndex = int64(l.raft.LastIndex())
+	}
+	return m, true
+}

@@ -1,0 +1,116 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// clusterMetadataTopic is how Kafka calls the metadata log.
+const clusterMetadataTopic = "__cluster_metadata"
+
+// Quorum is what this node knows of the nodes that keep the metadata log.
+type Quorum struct {
+	Leader int32 // -1: nobody, as far as is known
+	// LeaderHere tells that this node leads; if not, nothing below is known.
+	LeaderHere        bool
+	Epoch             int32 // the leader's term
+	HighWatermark     int64 // of the log: the offset after the last committed entry
+	Voters, Observers []QuorumReplica
+}
+
+// QuorumReplica is a member of the quorum, as its leader sees it.
+type QuorumReplica struct {
+	ID           int32
+	DirectoryID  uuid.UUID
+	LogEndOffset int64 // -1: not known
+	// Timestamps in ms since 1970 of the last fetch, and of the last one that reached the
+	// leader's end; the leader has the time of asking, -1: not known.
+	LastFetch, LastCaughtUp int64
+}
+
+// DescribeQuorum (key 55), versions 0–2: leader, voters and observers of the metadata log
+// (KIP-595).
+//
+//	v1  times of the last fetches (KIP-836)
+//	v2  directory ids, nodes with their listeners, error messages (KIP-853)
+//
+// It asks for one partition, that of the metadata log; for any other question every
+// partition of it is unknown.
+func (h *Handlers) describeQuorum(_ context.Context, _ call, req *kmsg.DescribeQuorumRequest) (kmsg.Response, error) {
+	resp := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
+	none := "" // where there is no error, Kafka says so with a text that is empty
+	resp.ErrorMessage = &none
+	if !asksForMetadataLog(req) {
+		for _, t := range req.Topics {
+			resp.Topics = append(resp.Topics, unknownQuorum(t))
+		}
+		return resp, nil
+	}
+	quorum := h.quorum()
+	p := kmsg.NewDescribeQuorumResponseTopicPartition()
+	if quorum.LeaderHere {
+		p.ErrorMessage = &none
+		p.LeaderID, p.LeaderEpoch, p.HighWatermark = quorum.Leader, quorum.Epoch, quorum.HighWatermark
+		p.CurrentVoters, p.Observers = quorumReplicas(quorum.Voters), quorumReplicas(quorum.Observers)
+		resp.Nodes = quorumNodes(h.image(), quorum.Voters)
+	} else {
+		p.ErrorCode, p.ErrorMessage = kafkaerr.NotLeaderOrFollower.Code, &kafkaerr.NotLeaderOrFollower.Description
+	}
+	topic := kmsg.NewDescribeQuorumResponseTopic()
+	topic.Topic = clusterMetadataTopic
+	topic.Partitions = append(topic.Partitions, p)
+	resp.Topics = append(resp.Topics, topic)
+	return resp, nil
+}
+
+func asksForMetadataLog(req *kmsg.DescribeQuorumRequest) bool {
+	if len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 {
+		return false
+	}
+	return req.Topics[0].Topic == clusterMetadataTopic && req.Topics[0].Partitions[0].Partition == 0
+}
+
+func unknownQuorum(t kmsg.DescribeQuorumRequestTopic) kmsg.DescribeQuorumResponseTopic {
+	unknown := kmsg.NewDescribeQuorumResponseTopic()
+	unknown.Topic = t.Topic
+	for _, asked := range t.Partitions {
+		p := kmsg.NewDescribeQuorumResponseTopicPartition()
+		p.Partition = asked.Partition
+		p.ErrorCode, p.ErrorMessage = kafkaerr.UnknownTopicOrPartition.Code, &kafkaerr.UnknownTopicOrPartition.Description
+		unknown.Partitions = append(unknown.Partitions, p)
+	}
+	return unknown
+}
+
+func quorumReplicas(list []QuorumReplica) (states []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
+	for _, r := range list {
+		s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
+		s.ReplicaID, s.ReplicaDirectoryID, s.LogEndOffset = r.ID, r.DirectoryID, r.LogEndOffset
+		s.LastFetchTimestamp, s.LastCaughtUpTimestamp = r.LastFetch, r.LastCaughtUp
+		states = append(states, s)
+	}
+	return states
+}
+
+// quorumNodes are the voters with the listeners on which they are reached: those of the
+// broker, since metadata goes over them too.
+func quorumNodes(image *metadata.Image, voters []QuorumReplica) (nodes []kmsg.DescribeQuorumResponseNode) {
+	for _, v := range voters {
+		node := kmsg.NewDescribeQuorumResponseNode()
+		node.NodeID = v.ID
+		if broker := image.Broker(v.ID); broker != nil {
+			for _, l := range broker.Listeners {
+				listener := kmsg.NewDescribeQuorumResponseNodeListener()
+				listener.Name, listener.Host, listener.Port = l.Name, l.Host, uint16(l.Port)
+				node.Listeners = append(node.Listeners, listener)
+			}
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
