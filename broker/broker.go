@@ -29,9 +29,11 @@ import (
 
 // Broker is one running broker. All methods are safe for concurrent use.
 type Broker struct {
-	cfg *configs.Broker
-	env Env
-	log *slog.Logger
+	cfg     *configs.Broker // as the broker was started
+	dynamic *dynamicConfig  // as it is now
+	env     Env
+	loggers *loggers
+	log     *slog.Logger // the root of loggers
 
 	descriptors descriptors
 	directories []*logstore.Dir // of partitions
@@ -75,7 +77,9 @@ type boundListener struct {
 // Start starts a broker and returns when it accepts requests. The configuration must
 // come from package configs. ctx bounds the start, not the life.
 func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
-	b := &Broker{cfg: cfg, env: env, log: env.Logger, failed: make(chan struct{}), stopped: make(chan struct{})}
+	b := &Broker{cfg: cfg, env: env, loggers: newLoggers(env.Logger), failed: make(chan struct{}), stopped: make(chan struct{})}
+	b.log = b.loggers.logger(rootLogger)
+	b.dynamic = newDynamicConfig(cfg, b.log)
 	if err := Check(cfg); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (b *Broker) drawIncarnation() error {
 // newGroupRuntime makes what runs the shards of groups. Metadata brings it the partitions.
 func (b *Broker) newGroupRuntime() *coordinator.Runtime[*group.Shard] {
 	shard := group.ShardOptions{
-		Config: b.groupConfig(), Rand: b.env.Entropy, Logger: b.log, Metrics: group.NewMetrics(b.env.Registry),
+		Config: b.groupConfig(), Rand: b.env.Entropy, Logger: b.loggers.logger("klamm.group"), Metrics: group.NewMetrics(b.env.Registry),
 	}
 	return coordinator.New(coordinator.Options[*group.Shard]{
 		Name: "group", Topic: metadata.GroupMetadataTopic,
@@ -38,7 +38,7 @@ func (b *Broker) newGroupRuntime() *coordinator.Runtime[*group.Shard] {
 		WriteTimeout: b.cfg.Groups.OffsetCommitTimeout,
 		AppendLinger: b.cfg.Groups.AppendLinger,
 		Codec:        batch.Codec(b.cfg.OffsetsCodec), Codecs: b.env.Codecs,
-		Logger: b.log, Registerer: b.env.Registry,
+		Logger: b.loggers.logger("klamm.coordinator"), Registerer: b.env.Registry,
 	})
 }
 

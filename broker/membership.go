@@ -35,7 +35,7 @@ func (b *Broker) startController(context.Context) error {
 		LeaderBalanceDisabled:    !b.cfg.Replication.LeaderRebalance,
 		UncleanElectionPeriod:    b.cfg.Replication.UncleanElectionInterval,
 		Probe:                    b.refuses,
-		Rand:                     rng, IDs: b.env.Entropy, Logger: b.log, Registerer: b.env.Registry,
+		Rand:                     rng, IDs: b.env.Entropy, Logger: b.loggers.logger("klamm.controller"), Registerer: b.env.Registry,
 	})
 	b.tasks.Go(func() { b.controller.Run(context.Background()) })
 	b.onStop(func(context.Context) error {
@@ -67,7 +67,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 		PreviousBrokerEpoch: b.previousEpoch(),
 		Channel:             b.controller, Metadata: b.metalog,
 		HeartbeatInterval: b.cfg.HeartbeatInterval, RequestTimeout: b.cfg.SessionTimeout,
-		Logger: b.log, Registerer: b.env.Registry,
+		Logger: b.loggers.logger("klamm.node"), Registerer: b.env.Registry,
 	}
 	if b.cfg.Rack != "" {
 		options.Rack = &b.cfg.Rack

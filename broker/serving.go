@@ -38,7 +38,7 @@ func (b *Broker) openListeners(ctx context.Context) error {
 		return fmt.Errorf("admin.listener: %s: %w", b.cfg.AdminListener, err)
 	}
 	b.admin = admin
-	b.console = console.Start(admin, console.Options{Metrics: b.env.Registry, Ready: b.Ready, Notices: b.Notices, Logger: b.log})
+	b.console = console.Start(admin, console.Options{Metrics: b.env.Registry, Ready: b.Ready, Notices: b.Notices, Logger: b.loggers.logger("klamm.console")})
 	b.onStop(func(ctx context.Context) error { return b.console.Shutdown(ctx) })
 	return nil
 }
@@ -62,16 +62,18 @@ func (b *Broker) startServer(context.Context) error {
 		Advertised: func(listener string) bool { _, ok := b.advertised(listener); return ok },
 		Config:     b.handlersConfig(),
 		Quorum:     b.quorum,
-		Logger:     b.log, Rand: rng,
+		Configs:    b.dynamic.get, Loggers: b.loggers,
+		Logger: b.loggers.logger("klamm.handlers"), Rand: rng,
 	})
 	b.onStop(func(context.Context) error {
 		b.handlers.Close()
 		return nil
 	})
 	b.server = wire.NewServer(wire.Options{
-		Handler: b.handlers, Limits: b.limits(), Logger: b.log, Buffers: b.env.Buffers,
+		Handler: b.handlers, Limits: b.limits(b.cfg), Logger: b.loggers.logger("klamm.wire"), Buffers: b.env.Buffers,
 		Registerer: b.env.Registry, Overlaps: handlers.Overlaps,
 	})
+	b.dynamic.onChange(func(cfg *configs.Broker) { b.server.SetConnectionLimits(b.limits(cfg)) })
 	b.onStop(b.stopServer)
 	for _, l := range b.listeners {
 		b.tasks.Go(func() { b.serve(l) })
@@ -158,8 +160,8 @@ func unbounded(limit int32) int {
 	return int(limit)
 }
 
-func (b *Broker) limits() wire.Limits {
-	n := &b.cfg.Network
+func (b *Broker) limits(cfg *configs.Broker) wire.Limits {
+	n := &cfg.Network
 	perIP := unbounded(n.MaxConnectionsPerIP)
 	if n.MaxConnectionsPerIP == 0 {
 		perIP = -1 // none allowed

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
@@ -73,7 +74,7 @@ func (b *Broker) openMetadataDirectory(pool *segment.FilePool) error {
 func (b *Broker) openDirectory(path string, pool *segment.FilePool) (*logstore.Dir, error) {
 	return logstore.OpenDir(logstore.DirOptions{
 		FS: b.env.FS, Path: path, NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID,
-		Rand: b.env.Entropy, Logger: b.log, Codecs: b.env.Codecs, Pool: pool,
+		Rand: b.env.Entropy, Logger: b.loggers.logger("klamm.logstore"), Codecs: b.env.Codecs, Pool: pool,
 		ProducerIDExpiration: b.cfg.ProducerIDExpiration,
 		OnOffline:            func(d *logstore.Dir, err error) { b.directoryFailed(d, err) },
 		OnLogFailed:          func(l *logstore.Log, err error) { b.logFailed(l, err) },
@@ -110,8 +111,9 @@ func (b *Broker) logFailed(l *logstore.Log, err error) {
 	b.failures.replica(replica.TopicIDPartition{TopicID: l.ID().TopicID, Partition: l.ID().Partition})
 }
 
-// openMetadata opens the metadata log. Its publishers are the replicas, the coordinators,
-// which load from them, and, last, the image that requests see.
+// openMetadata opens the metadata log. Its publishers are the configuration, the replicas,
+// which read it, the coordinators, which load from those, and, last, the image that requests
+// see.
 func (b *Broker) openMetadata(context.Context) error {
 	clusterID, err := b.knownClusterID()
 	if err != nil {
@@ -122,6 +124,11 @@ func (b *Broker) openMetadata(context.Context) error {
 		return err
 	}
 	b.replicas = b.newReplicas()
+	b.dynamic.onChange(func(cfg *configs.Broker) {
+		for _, d := range b.directories {
+			d.SetProducerIDExpiration(cfg.ProducerIDExpiration)
+		}
+	})
 	b.onStop(func(context.Context) error { return b.replicas.Close(b.lastEpoch()) })
 	if err := b.drawIncarnation(); err != nil {
 		return err
@@ -132,8 +139,8 @@ func (b *Broker) openMetadata(context.Context) error {
 		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
 		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
 		BootstrapSelf: true, MayBootstrap: b.mayBootstrap, Bootstrap: first,
-		Publishers: []metalog.Publisher{b.replicas, b.groups, &b.published},
-		Fatal:      b.fail, Logger: b.log, Registerer: b.env.Registry,
+		Publishers: []metalog.Publisher{b.dynamic, b.replicas, b.groups, &b.published},
+		Fatal:      b.fail, Logger: b.loggers.logger("klamm.metalog"), Registerer: b.env.Registry,
 	})
 	if err != nil {
 		return err
@@ -215,10 +222,20 @@ func (b *Broker) bootstrapRecords(clusterID string) ([]metadata.Record, error) {
 	if b.cfg.Durability == configs.Replicated {
 		durability = metadata.DurabilityReplicated
 	}
-	return []metadata.Record{metadata.BootstrapRecord{
-		ClusterID: clusterID, Durability: durability, ForOne: true,
-		Features: []metadata.FeatureLevel{{Name: metadata.FeatureMetadata, Level: metadata.MaxMetadataLevel}},
-	}}, nil
+	topics, err := configs.ParseTopic(nil, b.cfg)
+	if err != nil {
+		return nil, err
+	}
+	// Eligible leader replicas rest on a number that every controller knows and that no
+	// file changes: as in Kafka, it is fixed for the cluster when that is founded.
+	minInSync := strconv.Itoa(int(topics.MinInSyncCount))
+	return []metadata.Record{
+		metadata.BootstrapRecord{
+			ClusterID: clusterID, Durability: durability, ForOne: true,
+			Features: []metadata.FeatureLevel{{Name: metadata.FeatureMetadata, Level: metadata.MaxMetadataLevel}},
+		},
+		metadata.ConfigRecord{Resource: allBrokers(), Key: minInSyncKey, Value: &minInSync},
+	}, nil
 }
 
 func (b *Broker) newReplicas() *replica.Manager {
@@ -233,13 +250,13 @@ func (b *Broker) newReplicas() *replica.Manager {
 		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: b.missingPaths(),
 		TopicConfig:     b.replicaTopicConfig,
 		ReplicaLagMax:   b.cfg.Replication.LagTimeMax,
-		RecoveryThreads: int(logs.RecoveryThreads),
+		RecoveryThreads: func() int { return int(b.dynamic.get().Logs.RecoveryThreads) },
 		Progress:        b.recoveryProgress,
 		Keeper:          keeper,
 		OnAllDirsOffline: func(err error) {
 			b.fail(fmt.Errorf("all log directories are offline: %w", err))
 		},
-		Logger: b.log, Registerer: b.env.Registry,
+		Logger: b.loggers.logger("klamm.replica"), Registerer: b.env.Registry,
 	})
 }
 

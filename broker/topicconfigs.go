@@ -10,7 +10,7 @@ import (
 // replicaTopicConfig is replica.Options.TopicConfig: what a topic overrides, completed
 // and typed.
 func (b *Broker) replicaTopicConfig(overrides map[string]string) (replica.TopicConfig, error) {
-	topic, err := configs.ParseTopic(overrides, b.cfg)
+	topic, err := configs.ParseTopic(overrides, b.dynamic.get())
 	if err != nil {
 		return replica.TopicConfig{}, err
 	}

@@ -47,6 +47,9 @@ type Broker struct {
 
 	store *store
 	raw   values
+
+	static  *Broker // what this one was derived from by With; nil if it was not
+	dynamic Dynamic // what With took
 }
 
 // Quorum is how controllers find and time each other. A timeout of 0 is left to the
@@ -250,15 +253,15 @@ func (b *Broker) IsSet(name string) bool {
 	return set
 }
 
-// set is the text that was set for a key. A nil Broker has set nothing.
+// set is the text that was set for a key, in the place that counts. A nil Broker has set
+// nothing.
 func (b *Broker) set(name string) (text string, ok bool) {
-	if b == nil {
-		return "", false
+	for _, source := range brokerSources() {
+		if text, ok = b.at(source, name); ok {
+			return text, true
+		}
 	}
-	if _, ok = b.store.places[name]; !ok {
-		return "", false
-	}
-	return b.store.text(name)
+	return "", false
 }
 
 // HasListener tells whether a listener of that name is served here.

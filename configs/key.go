@@ -20,6 +20,7 @@ const (
 	Long     Type = 5 // int64
 	Double   Type = 6 // float64
 	List     Type = 7 // []string
+	Class    Type = 8 // string, the name of a Java class
 	Password Type = 9 // string, never shown
 )
 

@@ -145,11 +145,12 @@ func setLayer(pairs []string) (layer, Problems) {
 type store struct {
 	viper  *viper.Viper
 	places map[string]string // of what is set
+	others map[string]string // keys of Kafka that were set and are not served
 }
 
 func newStore() *store {
 	// No key contains the delimiter, so that viper takes each as it is.
-	s := &store{viper: viper.NewWithOptions(viper.KeyDelimiter("\x00")), places: map[string]string{}}
+	s := &store{viper: viper.NewWithOptions(viper.KeyDelimiter("\x00")), places: map[string]string{}, others: map[string]string{}}
 	for i := range brokerKeys {
 		if key := &brokerKeys[i]; !key.Unset {
 			s.viper.SetDefault(key.Name, key.Default)
@@ -186,6 +187,7 @@ func sortOut(layers []layer) (*store, []Warning, Problems) {
 			setting := Problem{Place: l.place(name), Key: name, Value: l.settings[name]}
 			if what, _ := classify(name, setting.Value); what != served {
 				others[name] = setting
+				s.others[name] = setting.Value
 			} else if err := s.set(name, setting.Value, setting.Place); err != nil {
 				setting.Reason = err.Error()
 				problems = append(problems, setting)

@@ -118,7 +118,7 @@ func TestDefault(t *testing.T) {
 	}
 	unexported := cmp.FilterPath(func(p cmp.Path) bool {
 		f, ok := p.Last().(cmp.StructField)
-		return ok && (f.Name() == "store" || f.Name() == "raw")
+		return ok && (f.Name() == "store" || f.Name() == "raw" || f.Name() == "static" || f.Name() == "dynamic")
 	}, cmp.Ignore())
 	if diff := cmp.Diff(want, b, unexported); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)

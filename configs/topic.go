@@ -184,17 +184,26 @@ func (v values) topic() Topic {
 // Source is where a value comes from; the numbers are DescribeConfigs' ConfigSource.
 type Source int8
 
-// The sources that exist here.
+// The sources, of which one that is listed later never hides one that is listed before.
 const (
-	SourceTopic   Source = 1 // set on the topic
-	SourceStatic  Source = 4 // set in the broker's configuration
-	SourceDefault Source = 5
+	SourceTopic          Source = 1 // set on the topic
+	SourceDynamicBroker  Source = 2 // set on this broker while it ran
+	SourceDynamicDefault Source = 3 // set on all brokers while they ran
+	SourceStatic         Source = 4 // set in the broker's configuration
+	SourceDefault        Source = 5
+	SourceLogger         Source = 6
+	SourceClientMetrics  Source = 7
+	SourceGroup          Source = 8
 )
 
 func (s Source) String() string {
 	switch s {
 	case SourceTopic:
 		return "topic"
+	case SourceDynamicBroker:
+		return "dynamic broker"
+	case SourceDynamicDefault:
+		return "dynamic default"
 	case SourceStatic:
 		return "broker"
 	default:
@@ -264,21 +273,14 @@ func effectiveEntry(key *Key, overrides map[string]string, broker *Broker) Entry
 // begins with the key's first synonym: log.retention.hours alone is not shown
 // (ConfigHelper.configSynonyms).
 func synonymsOf(key *Key, broker *Broker) []SynonymValue {
-	var list []SynonymValue
-	for _, s := range key.Synonyms {
-		if text, set := broker.set(s.Name); set {
-			list = append(list, SynonymValue{s.Name, text, SourceStatic})
-		}
+	if len(key.Synonyms) == 0 {
+		return nil
 	}
-	for _, s := range key.Synonyms {
-		if own := BrokerKey(s.Name); !own.Unset {
-			list = append(list, SynonymValue{s.Name, own.Default, SourceDefault})
-		}
+	names := make([]string, len(key.Synonyms))
+	for i, s := range key.Synonyms {
+		names[i] = s.Name
 	}
-	for len(list) > 0 && list[0].Name != key.Synonyms[0].Name {
-		list = list[1:]
-	}
-	return list
+	return broker.synonyms(names[0], names)
 }
 
 // DescribeSource is where DescribeConfigs says that the value comes from: its first
@@ -296,9 +298,11 @@ func effective(key *Key, overrides map[string]string, broker *Broker) (text stri
 	if text, set = overrides[key.Name]; set {
 		return text, SourceTopic, true
 	}
-	for _, synonym := range key.Synonyms {
-		if text, set = broker.set(synonym.Name); set {
-			return synonym.convert(text), SourceStatic, true
+	for _, source := range brokerSources() {
+		for _, synonym := range key.Synonyms {
+			if text, set = broker.at(source, synonym.Name); set {
+				return synonym.convert(text), source, true
+			}
 		}
 	}
 	return key.Default, SourceDefault, false

@@ -15,13 +15,22 @@ func (r *R) OnlyConfigs(names ...string) { r.onlyConfigs = names }
 // documentation and whether they can be changed.
 func (r *R) HostConfigs(names ...string) { r.hostConfigs = append(r.hostConfigs, names...) }
 
-// filterConfigs applies OnlyConfigs and HostConfigs to the lines of an answer.
+// MaybeReadOnly says that whether these keys can be changed belongs to the machinery of the
+// broker: later answers do not show it.
+func (r *R) MaybeReadOnly(names ...string) { r.maybeReadOnly = append(r.maybeReadOnly, names...) }
+
+// filterConfigs applies OnlyConfigs, HostConfigs and MaybeReadOnly to the lines of an answer.
 func (r *R) filterConfigs(lines []Line) []Line {
 	if len(r.onlyConfigs) > 0 {
 		lines = onlyConfigs(lines, r.onlyConfigs)
 	}
 	if len(r.hostConfigs) > 0 {
 		lines = withoutHost(lines, r.hostConfigs)
+	}
+	for i, l := range keyed(lines) {
+		if slices.Contains(r.maybeReadOnly, l.item) {
+			lines[i].Fields = slices.DeleteFunc(lines[i].Fields, func(f Field) bool { return f.Name == "ReadOnly" })
+		}
 	}
 	return lines
 }

@@ -24,7 +24,7 @@ type R struct {
 	clientID *string
 	t        Transcript
 
-	onlyConfigs, hostConfigs []string
+	onlyConfigs, hostConfigs, maybeReadOnly []string
 }
 
 // failure ends a run that cannot go on.

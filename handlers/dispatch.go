@@ -38,6 +38,8 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		29: answer(h.describeACLs),
 		30: answer(h.createACLs),
 		31: answer(h.deleteACLs),
+		32: answer(h.describeConfigs),
+		33: answer(h.alterConfigs),
 		35: answer(h.describeLogDirs),
 		36: answer(h.saslAuthenticate),
 		37: answer(h.createPartitions),
@@ -47,6 +49,7 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		41: answer(h.describeDelegationToken),
 		42: answer(h.deleteGroups),
 		43: answer(h.electLeaders),
+		44: answer(h.incrementalAlterConfigs),
 		45: answer(h.alterPartitionReassignments),
 		46: answer(h.listPartitionReassignments),
 		47: answer(h.offsetDelete),
@@ -57,6 +60,7 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		64: answer(h.unregisterBroker),
 		71: answer(h.getTelemetrySubscriptions),
 		72: answer(h.pushTelemetry),
+		74: answer(h.listConfigResources),
 		75: answer(h.describeTopicPartitions),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/fetchsession"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/configs"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 	"github.com/klamm-mq/klamm/protocol/wire"
@@ -53,6 +54,11 @@ type Options struct {
 	Advertised func(listener string) bool
 	// Quorum tells who keeps the metadata log.
 	Quorum func() Quorum
+
+	// Configs gives the broker's configuration as it is now, with what was set while it
+	// ran.
+	Configs func() *configs.Broker
+	Loggers Loggers
 
 	Config Config
 	Logger *slog.Logger
@@ -96,6 +102,8 @@ type Handlers struct {
 	advertised func(listener string) bool
 	quorum     func() Quorum
 	telemetry  *telemetry
+	configs    func() *configs.Broker
+	loggers    Loggers
 	config     Config
 	logger     *slog.Logger
 	autoCreate *autoCreator
@@ -112,8 +120,8 @@ type Handlers struct {
 func New(o Options) *Handlers {
 	h := &Handlers{
 		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, groups: o.Groups, sessions: o.Sessions,
-		features: o.Features, advertised: o.Advertised, config: o.Config,
 		quorum: o.Quorum, telemetry: newTelemetry(),
+		features: o.Features, advertised: o.Advertised, configs: o.Configs, loggers: o.Loggers, config: o.Config,
 		logger: o.Logger, rand: o.Rand, decoding: newDecodeBudget(),
 		waiting: semaphore.NewWeighted(maxWaitingBytes),
 	}

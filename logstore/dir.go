@@ -70,11 +70,13 @@ func (o *DirOptions) setDefaults() {
 // Dir is one log directory: its identity, its logs, and what they share, which is the
 // disk. It is safe for concurrent use.
 type Dir struct {
-	o        DirOptions
-	lockFile io.Closer
-	marks    *marks
-	space    *space
-	metrics  *metrics
+	o DirOptions
+	// expiration is producer.id.expiration.ms as it is now, a time.Duration.
+	expiration atomic.Int64
+	lockFile   io.Closer
+	marks      *marks
+	space      *space
+	metrics    *metrics
 
 	// Rounds have a syncer of their own. If they shared the keeper's, which may sync at
 	// the same time, the error of a lost page could be told to the keeper, and the round
@@ -130,6 +132,7 @@ func OpenDir(o DirOptions) (*Dir, error) {
 		marks:      newMarks(o.FS, o.Path),
 		metrics:    newMetrics(o.Registerer, o.Path),
 	}
+	d.SetProducerIDExpiration(o.ProducerIDExpiration)
 	if err := d.open(); err != nil {
 		if d.lockFile != nil && errors.Is(err, syscall.EIO) {
 			d.leaveMarker(err) // what it was about to make durable may be lost
@@ -318,3 +321,8 @@ func (d *Dir) segmentOptions(c Config) *segment.Options {
 	}
 	return o
 }
+
+// SetProducerIDExpiration changes producer.id.expiration.ms for all logs of the directory.
+func (d *Dir) SetProducerIDExpiration(after time.Duration) { d.expiration.Store(int64(after)) }
+
+func (d *Dir) producerIDExpiration() time.Duration { return time.Duration(d.expiration.Load()) }

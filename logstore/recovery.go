@@ -99,7 +99,7 @@ func (d *Dir) newLog(id ID, path string, c Config) *Log {
 	l.config.Store(&c)
 	l.marks.ceiling = noCeiling
 	l.recovery.pending = noPending
-	l.producers = producerstate.New(producerstate.Options{FS: d.o.FS, Dir: path, Expiration: d.o.ProducerIDExpiration})
+	l.producers = producerstate.New(producerstate.Options{FS: d.o.FS, Dir: path, CurrentExpiration: d.producerIDExpiration})
 	return l
 }
 

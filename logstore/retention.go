@@ -224,7 +224,7 @@ func (l *Log) syncNewStart(victims []victim) error {
 // writeStartSnapshot writes the snapshot that is missing at the log start to be, from the
 // batches that are about to go.
 func (l *Log) writeStartSnapshot(start int64, snapshots []int64, victims []victim) error {
-	p := producerstate.New(producerstate.Options{FS: l.dir.o.FS, Dir: l.path, Expiration: l.dir.o.ProducerIDExpiration})
+	p := producerstate.New(producerstate.Options{FS: l.dir.o.FS, Dir: l.path, CurrentExpiration: l.dir.producerIDExpiration})
 	p.SetSnapshots(slices.DeleteFunc(snapshots, func(at int64) bool { return at > start }))
 	if err := p.Load(victims[0].seg.BaseOffset(), start, l.dir.clock()); err != nil {
 		return l.readError("load producers of", err)

@@ -58,7 +58,7 @@ func (o *opening) checkTransactionIndex(s *segment.Segment, end int64) error {
 // only: the log's must not lose the later ones.
 func (o *opening) rebuildTransactionIndex(s *segment.Segment, end int64) error {
 	l, base := o.l, max(s.BaseOffset(), o.l.marks.start)
-	p := producerstate.New(producerstate.Options{FS: o.d.o.FS, Dir: l.path, Expiration: o.d.o.ProducerIDExpiration})
+	p := producerstate.New(producerstate.Options{FS: o.d.o.FS, Dir: l.path, CurrentExpiration: o.d.producerIDExpiration})
 	p.SetSnapshots(slices.DeleteFunc(slices.Clone(l.producers.Snapshots()), func(at int64) bool { return at > base }))
 	if err := p.Load(l.marks.start, base, o.now); err != nil {
 		return unreadable(l.path, fmt.Errorf("load producers as of offset %d: %w", base, err))

@@ -94,6 +94,8 @@ var apis = [...]API{
 	{29, "DescribeAcls", 1, 3, 1, 2, BrokerListener | ControllerListener},
 	{30, "CreateAcls", 1, 3, 1, 2, BrokerListener | ControllerListener},
 	{31, "DeleteAcls", 1, 3, 1, 2, BrokerListener | ControllerListener},
+	{32, "DescribeConfigs", 1, 4, 1, 4, BrokerListener | ControllerListener},
+	{33, "AlterConfigs", 0, 2, 0, 2, BrokerListener | ControllerListener},
 	{35, "DescribeLogDirs", 1, 5, 1, 2, BrokerListener},
 	{36, "SaslAuthenticate", 0, 2, 0, 2, BrokerListener | ControllerListener},
 	{37, "CreatePartitions", 0, 3, 0, 2, BrokerListener | ControllerListener},
@@ -103,6 +105,7 @@ var apis = [...]API{
 	{41, "DescribeDelegationToken", 1, 3, 1, 2, BrokerListener | ControllerListener},
 	{42, "DeleteGroups", 0, 3, 0, 2, BrokerListener},
 	{43, "ElectLeaders", 0, 2, 0, 2, BrokerListener | ControllerListener},
+	{44, "IncrementalAlterConfigs", 0, 1, 0, 1, BrokerListener | ControllerListener},
 	{45, "AlterPartitionReassignments", 0, 1, 0, 0, BrokerListener | ControllerListener},
 	{46, "ListPartitionReassignments", 0, 0, 0, 0, BrokerListener | ControllerListener},
 	{47, "OffsetDelete", 0, 0, 0, 1, BrokerListener},
@@ -113,6 +116,7 @@ var apis = [...]API{
 	{64, "UnregisterBroker", 0, 0, 0, 0, BrokerListener | ControllerListener},
 	{71, "GetTelemetrySubscriptions", 0, 0, 0, 0, BrokerListener},
 	{72, "PushTelemetry", 0, 0, 0, 0, BrokerListener},
+	{74, "ListConfigResources", 0, 1, 0, 0, BrokerListener},
 	{75, "DescribeTopicPartitions", 0, 0, 0, 0, BrokerListener},
 }
 

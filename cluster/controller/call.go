@@ -69,6 +69,22 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 	case *kmsg.UnregisterBrokerResponse:
 		resp.ErrorCode, resp.ErrorMessage = code, answerMessage(err)
 		return resp
+	case *kmsg.AlterConfigsResponse:
+		for _, r := range req.(*kmsg.AlterConfigsRequest).Resources {
+			answer := kmsg.NewAlterConfigsResponseResource()
+			answer.ResourceType, answer.ResourceName = r.ResourceType, r.ResourceName
+			answer.ErrorCode, answer.ErrorMessage = code, answerMessage(err)
+			resp.Resources = append(resp.Resources, answer)
+		}
+		return resp
+	case *kmsg.IncrementalAlterConfigsResponse:
+		for _, r := range req.(*kmsg.IncrementalAlterConfigsRequest).Resources {
+			answer := kmsg.NewIncrementalAlterConfigsResponseResource()
+			answer.ResourceType, answer.ResourceName = r.ResourceType, r.ResourceName
+			answer.ErrorCode, answer.ErrorMessage = code, answerMessage(err)
+			resp.Resources = append(resp.Resources, answer)
+		}
+		return resp
 	case *kmsg.BrokerRegistrationResponse:
 		resp.ErrorCode = code
 		if code != 0 {

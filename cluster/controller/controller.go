@@ -106,10 +106,9 @@ func (c *Controller) Handle(ctx context.Context, call Call) (resp kmsg.Response,
 	switch call.Request.(type) {
 	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest:
 		queue = c.brokers
-	case *kmsg.CreatePartitionsRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,
+	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.AlterConfigsRequest, *kmsg.IncrementalAlterConfigsRequest,
+		*kmsg.CreatePartitionsRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,
 		*kmsg.ListPartitionReassignmentsRequest:
-		queue = c.clients
-	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest:
 	case *kmsg.UpdateFeaturesRequest, *kmsg.UnregisterBrokerRequest:
 	default:
 		return nil, at, fmt.Errorf("controller: %w: %T", kafkaerr.InvalidRequest, call.Request)
@@ -221,6 +220,11 @@ type TopicConfigs interface {
 	Effective(overrides map[string]string) []ConfigEntry
 	// Elections gives the values of the keys that leader election depends on.
 	Elections(overrides map[string]string) ElectionConfig
+	// CheckGroup refuses the configuration of a group.
+	CheckGroup(overrides map[string]string) error
+	// With is the same on brokers that were configured while they run: all of them, and
+	// the controller's.
+	With(all, own map[string]string) TopicConfigs
 }
 
 // ConfigEntry is one effective configuration value, as CreateTopics v5+ answers it.
@@ -240,9 +244,10 @@ type ElectionConfig struct {
 
 // Call is a request with what the controller needs to know of its sender.
 type Call struct {
-	// Request is one of kmsg's CreateTopics, DeleteTopics, BrokerRegistration,
-	// BrokerHeartbeat, AllocateProducerIDs, AlterPartition, CreatePartitions, ElectLeaders,
-	// AlterPartitionAssignments or ListPartitionReassignments requests, with its Version set. The controller does not keep or change it.
+	// Request is one of kmsg's CreateTopics, DeleteTopics, AlterConfigs,
+	// IncrementalAlterConfigs, CreatePartitions, ElectLeaders, AlterPartitionAssignments,
+	// ListPartitionReassignments, BrokerRegistration, BrokerHeartbeat, AllocateProducerIDs or
+	// AlterPartition requests, with its Version set. The controller does not keep or change it.
 	Request   kmsg.Request
 	Principal string // for logs
 	Access    Access // what the principal may do; nil: everything

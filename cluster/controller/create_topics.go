@@ -186,7 +186,7 @@ func (s *state) checkNewConfigs(given []kmsg.CreateTopicsRequestTopicConfig) (ma
 			return nil, kafkaerr.New(kafkaerr.InvalidConfig, fmt.Sprintf("the value of %s is longer than %d bytes", k, maxConfigValueLength))
 		}
 	}
-	if err := s.opts.Topics.Validate(overrides); err != nil {
+	if err := s.topics.Validate(overrides); err != nil {
 		return nil, kafkaerr.New(kafkaerr.InvalidConfig, err.Error())
 	}
 	// What an ack means is copied into the topic, so that it stays when the cluster's default
@@ -358,7 +358,7 @@ func (s *state) created(name string, id uuid.UUID, configs map[string]string, pa
 	}
 	t.NumPartitions = int32(len(parts))
 	t.ReplicationFactor = int16(len(parts[0].Replicas))
-	for _, e := range s.opts.Topics.Effective(configs) {
+	for _, e := range s.topics.Effective(configs) {
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
 		c.Name, c.Source, c.ReadOnly, c.IsSensitive = e.Name, e.Source, e.ReadOnly, e.Sensitive
 		if !e.Sensitive {

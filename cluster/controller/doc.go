@@ -1,7 +1,7 @@
 // Package controller decides what the cluster's metadata becomes. It runs on every
 // voter and is active on the Raft leader alone.
 //
-// A request (CreateTopics, DeleteTopics, BrokerRegistration, BrokerHeartbeat,
+// A request (CreateTopics, AlterConfigs, BrokerRegistration, BrokerHeartbeat,
 // AllocateProducerIDs, AlterPartition) goes through three steps:
 //
 //	 Handle ──► queue ──► decide ──► apply to the working image ──► proposer ──► log

@@ -309,6 +309,10 @@ func (s *state) decide(now time.Time, call Call) decision {
 		return s.updateFeatures(call)
 	case *kmsg.UnregisterBrokerRequest:
 		return s.unregisterBroker(call)
+	case *kmsg.AlterConfigsRequest:
+		return s.alterConfigs(call)
+	case *kmsg.IncrementalAlterConfigsRequest:
+		return s.incrementalAlterConfigs(call)
 	case *kmsg.BrokerHeartbeatRequest:
 		return s.heartbeat(now, call)
 	case *kmsg.AllocateProducerIDsRequest:

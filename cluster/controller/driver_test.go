@@ -398,6 +398,8 @@ func TestHeartbeatThatWaitedTooLongStillCounts(t *testing.T) {
 // slowConfigs stops the controller's goroutine for a while, as SIGSTOP would.
 type slowConfigs struct{ fakeConfigs }
 
+func (c slowConfigs) With(_, _ map[string]string) TopicConfigs { return c }
+
 func (slowConfigs) Validate(map[string]string) error {
 	time.Sleep(10 * time.Second)
 	return nil

@@ -485,7 +485,7 @@ func TestBrokerEpochsRiseOverLeaderships(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	opts := Options{}.withDefaults()
+	opts := Options{Topics: fakeConfigs{}}.withDefaults()
 	s := &state{opts: &opts}
 	s.activate(time.Now(), image.Image(metadata.Position{Index: 102, Term: 3}))
 	if epoch := s.newBrokerEpoch(); epoch <= 108 {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -25,7 +26,8 @@ type state struct {
 	opts      *Options
 	image     *metadata.Image // committed records, and those of pending decisions on top
 	committed metadata.Position
-	names     collisions // of the topics in image
+	names     collisions   // of the topics in image
+	topics    TopicConfigs // with what image sets on brokers
 	sessions  map[int32]*session
 	lastEpoch int64 // highest broker epoch given by this leadership
 
@@ -86,6 +88,7 @@ func (s *state) rebuild(now time.Time, image *metadata.Image) {
 	for t := range image.Topics() {
 		s.names.add(t.Name)
 	}
+	s.configureTopics()
 	old := s.sessions
 	s.sessions = make(map[int32]*session, image.NumBrokers())
 	for b := range image.Brokers() {
@@ -111,6 +114,7 @@ func (s *state) apply(records []metadata.Record) {
 		return
 	}
 	delta := metadata.NewDelta(s.image)
+	brokersConfigured := false
 	for _, r := range records {
 		err := delta.Replay(r)
 		invariant.Check(err == nil, "controller decided a record that does not fit: %v", err)
@@ -119,9 +123,22 @@ func (s *state) apply(records []metadata.Record) {
 			s.names.add(r.Name)
 		case metadata.RemoveTopicRecord:
 			s.names.remove(s.image.TopicByID(r.ID).Name)
+		case metadata.ConfigRecord:
+			brokersConfigured = brokersConfigured || r.Type == metadata.BrokerResource
 		}
 	}
 	s.image = delta.Image(s.image.Position())
+	if brokersConfigured {
+		s.configureTopics()
+	}
+}
+
+// configureTopics takes what the working image sets on brokers as the defaults of topics.
+func (s *state) configureTopics() {
+	own := strconv.Itoa(int(s.opts.NodeID))
+	s.topics = s.opts.Topics.With(
+		s.image.Config(metadata.Resource{Type: metadata.BrokerResource}),
+		s.image.Config(metadata.Resource{Type: metadata.BrokerResource, Name: own}))
 }
 
 // newBrokerEpoch gives an epoch higher than every earlier one of any broker that is
@@ -182,7 +199,7 @@ func (s *state) leadsAny(broker int32) bool {
 }
 
 func (s *state) elections(topic string) ElectionConfig {
-	return s.opts.Topics.Elections(s.image.Config(topicResource(topic)))
+	return s.topics.Elections(s.image.Config(topicResource(topic)))
 }
 
 func topicResource(name string) metadata.Resource {

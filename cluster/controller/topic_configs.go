@@ -19,6 +19,22 @@ type topicConfigs struct {
 	defaults configs.Topic
 }
 
+func (t topicConfigs) With(all, own map[string]string) TopicConfigs {
+	broker, problems := t.broker.With(configs.Dynamic{All: all, Own: own})
+	if len(problems) > 0 { // the broker that accepted them had another file
+		return t
+	}
+	defaults, err := configs.ParseTopic(nil, broker)
+	if err != nil {
+		return t
+	}
+	return topicConfigs{broker, defaults}
+}
+
+func (t topicConfigs) CheckGroup(overrides map[string]string) error {
+	return configs.CheckGroup(overrides, t.broker)
+}
+
 func (t topicConfigs) Validate(overrides map[string]string) error {
 	_, err := configs.ParseTopic(overrides, t.broker)
 	return err

@@ -106,6 +106,10 @@ func (fakeConfigs) Effective(overrides map[string]string) []ConfigEntry {
 	return entries
 }
 
+func (f fakeConfigs) With(_, _ map[string]string) TopicConfigs { return f }
+
+func (fakeConfigs) CheckGroup(map[string]string) error { return nil }
+
 func (fakeConfigs) Elections(overrides map[string]string) ElectionConfig {
 	c := ElectionConfig{MinISR: 1, UncleanElection: overrides["unclean.leader.election.enable"] == "true"}
 	if n, err := strconv.Atoi(overrides["min.insync.replicas"]); err == nil {

@@ -198,21 +198,31 @@ func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
 }
 
 // applyConfigs hands changed topic configuration to the replicas of those topics that
-// existed before; new ones were made with it.
+// existed before; new ones were made with it. What changes on brokers may be a default of
+// every topic; Options.TopicConfig knows it already.
 func (m *Manager) applyConfigs(now time.Time, delta *metadata.Delta) {
+	changed := map[string]bool{}
 	for change := range delta.Configs() {
-		if change.Type != metadata.TopicResource {
-			continue
-		}
-		topic := delta.Next().Topic(change.Name)
-		if topic == nil {
-			continue
-		}
-		config := m.topicConfig(delta.Next(), change.Name)
-		for _, p := range topic.Partitions {
-			if h, err := m.find(TopicIDPartition{topic.ID, p.Index}); err == nil {
-				m.carryOut(h, h.UpdateConfig(now, config))
+		switch change.Type {
+		case metadata.TopicResource:
+			changed[change.Name] = true
+		case metadata.BrokerResource:
+			for topic := range delta.Next().Topics() {
+				changed[topic.Name] = true
 			}
+		}
+	}
+	for name := range changed {
+		if topic := delta.Next().Topic(name); topic != nil {
+			m.applyConfig(now, topic, m.topicConfig(delta.Next(), name))
+		}
+	}
+}
+
+func (m *Manager) applyConfig(now time.Time, topic *metadata.Topic, config TopicConfig) {
+	for _, p := range topic.Partitions {
+		if h, err := m.find(TopicIDPartition{topic.ID, p.Index}); err == nil {
+			m.carryOut(h, h.UpdateConfig(now, config))
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (m *Manager) keeperOptions(d *directory) logstore.KeeperOptions {
 
 func (m *Manager) openDirectory(now time.Time, d *directory, image *metadata.Image, found map[TopicIDPartition]*hosted) error {
 	report, err := d.OpenLogs(context.Background(), logstore.OpenLogsParams{
-		Now: now, Threads: m.opts.RecoveryThreads, Progress: m.opts.Progress,
+		Now: now, Threads: m.opts.RecoveryThreads(), Progress: m.opts.Progress,
 		Config: m.logConfigs(image),
 	})
 	if err != nil {

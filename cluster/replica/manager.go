@@ -57,8 +57,9 @@ type Options struct {
 	// an ISR never changes but by the controller's own decision.
 	AlterPartition AlterPartitionSender
 
-	ReplicaLagMax   time.Duration // replica.lag.time.max.ms, 30 s
-	RecoveryThreads int           // num.recovery.threads.per.data.dir, 2
+	ReplicaLagMax time.Duration // replica.lag.time.max.ms, 30 s
+	// RecoveryThreads is num.recovery.threads.per.data.dir, asked when logs are opened; 2.
+	RecoveryThreads func() int
 	// Progress hears how many logs are open while the first metadata is applied.
 	Progress func(done, total int)
 	// Keeper sets the intervals of what runs by the clock; callbacks in it are replaced.
@@ -128,8 +129,8 @@ func setDefaults(o *Options) {
 	if o.ReplicaLagMax <= 0 {
 		o.ReplicaLagMax = 30 * time.Second
 	}
-	if o.RecoveryThreads <= 0 {
-		o.RecoveryThreads = 2
+	if o.RecoveryThreads == nil {
+		o.RecoveryThreads = func() int { return 2 }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

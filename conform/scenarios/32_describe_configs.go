@@ -68,10 +68,44 @@ var hostKeys = []string{
 	"transaction.state.log.min.isr", "transaction.state.log.num.partitions", "transaction.state.log.replication.factor",
 }
 
+// paceKeys are broker keys whose defaults are chosen for a broker's own machinery.
+var paceKeys = []string{
+	"broker.heartbeat.interval.ms", "broker.session.timeout.ms", "controller.quorum.election.backoff.max.ms",
+	"controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms", "log.flush.offset.checkpoint.interval.ms",
+}
+
+// machineryKeys can be changed in a running Kafka, as it has what they are about: pools of
+// threads, tiered storage, TLS and SASL, listeners that come and go.
+const machineryKeys = `
+	background.threads config.providers cordoned.log.dirs errors.deadletterqueue.auto.create.topics.enable
+	errors.deadletterqueue.topic.name.prefix follower.fetch.last.tiered.offset.enable
+	group.consumer.assignment.interval.ms group.coordinator.cached.buffer.max.bytes
+	group.share.assignment.interval.ms group.streams.assignment.interval.ms listener.security.protocol.map
+	listeners log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
+	log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads metric.reporters
+	num.io.threads num.network.threads num.replica.fetchers principal.builder.class remote.fetch.max.wait.ms
+	remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
+	remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+	remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+	remote.log.manager.follower.thread.pool.size remote.log.reader.threads sasl.enabled.mechanisms
+	sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+	sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+	sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.buffer.seconds
+	sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+	sasl.mechanism.inter.broker.protocol share.coordinator.cached.buffer.max.bytes ssl.cipher.suites
+	ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+	ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
+	ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+	ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+	ssl.truststore.location ssl.truststore.password ssl.truststore.type transaction.partition.verification.enable
+`
+
 // describeBrokerTable is every broker key with its type, default, synonyms and whether it
 // is sensitive and can be changed.
 func describeBrokerTable(r *conform.R) {
 	r.HostConfigs(hostKeys...)
+	r.HostConfigs(paceKeys...)
+	r.MaybeReadOnly(strings.Fields(machineryKeys)...)
 	r.Send("everything", everything(configsOf(resource(brokerResource, nodeName(r)))))
 	plainTable := configsOf(resource(brokerResource, nodeName(r)))
 	plainTable.Version = 1
@@ -81,6 +115,7 @@ func describeBrokerTable(r *conform.R) {
 
 func describeBroker(r *conform.R) {
 	r.OnlyConfigs("log.retention.ms", "log.retention.hours", "num.io.threads", "ssl.keystore.password")
+	r.MaybeReadOnly("num.io.threads", "ssl.keystore.password")
 	node, other := nodeName(r), fmt.Sprint(r.Node(0)+1000)
 	sendVariants(r, func() describeConfigsRequest { return configsOf(resource(brokerResource, node)) }, []variant[describeConfigsRequest]{
 		plain[describeConfigsRequest](),

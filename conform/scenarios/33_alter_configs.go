@@ -13,6 +13,13 @@ func alterConfigs() []conform.Scenario {
 		{Name: "alterconfigs/topic", Key: 33, Needs: []int16{32}, Run: alterTopicConfigs},
 		{Name: "alterconfigs/refused", Key: 33, Run: alterConfigsRefused},
 		{Name: "alterconfigs/broker", Key: 33, Run: alterBrokerConfigs},
+		{Name: "alterconfigs/broker-machinery", Key: 33, Run: func(r *conform.R) {
+			for _, v := range conform.Versions(33) {
+				req := alter(v, brokerResource, nodeName(r), "num.io.threads", "8")
+				req.ValidateOnly = true
+				r.Send(label(v, "threads"), req)
+			}
+		}},
 	}
 }
 
@@ -105,7 +112,7 @@ func alterConfigsRefused(r *conform.R) {
 func alterBrokerConfigs(r *conform.R) {
 	for _, v := range conform.Versions(33) {
 		for _, c := range []struct{ title, name, key, value string }{
-			{"dynamic", nodeName(r), "num.io.threads", "8"},
+			{"dynamic", nodeName(r), "max.connections.per.ip", "1000000"},
 			{"dynamic, bad value", nodeName(r), "num.io.threads", "0"},
 			{"read-only", nodeName(r), "node.id", nodeName(r)},
 			{"unknown", nodeName(r), "no.such", "x"},

@@ -16,6 +16,7 @@ func incrementalAlterConfigs() []conform.Scenario {
 		{Name: "incrementalalterconfigs/refused", Key: 44, Run: changeRefused},
 		{Name: "incrementalalterconfigs/several", Key: 44, Needs: []int16{32}, Run: changeSeveral},
 		{Name: "incrementalalterconfigs/broker", Key: 44, Run: changeBrokerConfigs},
+		{Name: "incrementalalterconfigs/broker-machinery", Key: 44, Run: changeBrokerMachinery},
 		{Name: "incrementalalterconfigs/broker-and-back", Key: 44, Needs: []int16{32}, Invasive: true, Alone: true, Run: changeBrokerAndBack},
 		{Name: "incrementalalterconfigs/group", Key: 44, Needs: []int16{32}, Run: changeGroupConfigs},
 		{Name: "incrementalalterconfigs/client-metrics", Key: 44, Needs: []int16{32}, Run: changeClientMetrics},
@@ -191,16 +192,11 @@ func changeSeveral(r *conform.R) {
 func changeBrokerConfigs(r *conform.R) {
 	node := nodeName(r)
 	for _, c := range []struct{ key, value string }{
-		{"num.io.threads", "8"},
 		{"num.io.threads", "0"},
 		{"num.io.threads", "x"},
-		{"num.network.threads", "3"},
-		{"background.threads", "10"},
-		{"num.replica.fetchers", "1"},
 		{"log.retention.ms", "604800000"},
 		{"log.retention.ms", "-2"},
 		{"log.segment.bytes", "1073741824"},
-		{"log.cleaner.threads", "1"},
 		{"message.max.bytes", "1048588"},
 		{"max.connections", "1000000"},
 		{"max.connections.per.ip", "5"},
@@ -212,12 +208,8 @@ func changeBrokerConfigs(r *conform.R) {
 		{"leader.replication.throttled.rate", "5"},
 		{"follower.replication.throttled.rate", "-1"},
 		{"producer.id.expiration.ms", "86400000"},
-		{"transaction.partition.verification.enable", "true"},
-		{"remote.log.manager.copy.max.bytes.per.second", "5"},
 		{"group.consumer.session.timeout.ms", "45000"},
 		{"listeners", "PLAINTEXT://:1"},
-		{"listener.name.plaintext.ssl.keystore.location", "x"},
-		{"listener.name.x.max.connections", "5"},
 		{"node.id", "1"},
 		{"log.dirs", "/x"},
 		{"num.partitions", "1"},
@@ -286,6 +278,25 @@ func changeBrokerAndBack(r *conform.R) {
 		return resp.(*kmsg.DescribeConfigsResponse).Resources[0].Configs[0].Source > 3
 	})
 	look("after")
+}
+
+// changeBrokerMachinery changes keys of what not every broker has.
+func changeBrokerMachinery(r *conform.R) {
+	for _, c := range []struct{ key, value string }{
+		{"num.io.threads", "8"},
+		{"num.network.threads", "3"},
+		{"background.threads", "10"},
+		{"num.replica.fetchers", "1"},
+		{"log.cleaner.threads", "1"},
+		{"transaction.partition.verification.enable", "true"},
+		{"remote.log.manager.copy.max.bytes.per.second", "5"},
+		{"listener.name.x.max.connections", "5"},
+		{"listener.name.plaintext.ssl.keystore.location", "x"},
+	} {
+		op := operation{set, c.key, of(c.value)}
+		r.Send(fmt.Sprintf("broker's %s = %s", c.key, c.value), validated(1, change(brokerResource, nodeName(r), op)))
+		r.Send(fmt.Sprintf("cluster's %s = %s", c.key, c.value), validated(1, change(brokerResource, "", op)))
+	}
 }
 
 func changeGroupConfigs(r *conform.R) {

@@ -22,6 +22,9 @@ type Options struct {
 	// Expiration is producer.id.expiration.ms: a producer idle for as long is
 	// forgotten, unless it has a transaction open.
 	Expiration time.Duration
+	// CurrentExpiration is asked instead of Expiration, if it is given: the key may change
+	// while the broker runs.
+	CurrentExpiration func() time.Duration
 }
 
 // Manager is the producer state of one partition.
@@ -222,12 +225,19 @@ func (m *Manager) forgetDecided(below int64) {
 	m.decided = slices.DeleteFunc(m.decided, func(t txn) bool { return t.markerOffset < below })
 }
 
+func (m *Manager) expirationMs() int64 {
+	if m.opts.CurrentExpiration != nil {
+		return m.opts.CurrentExpiration().Milliseconds()
+	}
+	return m.opts.Expiration.Milliseconds()
+}
+
 // RemoveExpired forgets producers that were idle for the expiration time and have no
 // transaction open, and returns how many.
 func (m *Manager) RemoveExpired(now time.Time) int {
 	nowMs, before := now.UnixMilli(), len(m.producers)
 	maps.DeleteFunc(m.producers, func(_ int64, p *Producer) bool {
-		return p.expired(nowMs, m.opts.Expiration.Milliseconds())
+		return p.expired(nowMs, m.expirationMs())
 	})
 	return before - len(m.producers)
 }

@@ -101,7 +101,7 @@ func (m *Manager) loadSnapshot(offset int64, now time.Time) (bool, error) {
 
 func (m *Manager) takeIn(producers []*Producer, now time.Time) {
 	for _, p := range producers {
-		if p.expired(now.UnixMilli(), m.opts.Expiration.Milliseconds()) {
+		if p.expired(now.UnixMilli(), m.expirationMs()) {
 			continue
 		}
 		*m.ensure(p.ID) = *p

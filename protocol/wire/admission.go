@@ -15,10 +15,9 @@ var errTooManyFromIP = errors.New("too many connections from this address")
 // admission counts connections against max.connections, max.connections.per.ip and
 // max.connection.creation.rate (Kafka's ConnectionQuotas).
 type admission struct {
-	limits Limits
-	rate   *rate.Limiter // nil: no bound
-
 	mu        sync.Mutex
+	limits    Limits
+	rate      *rate.Limiter // nil: no bound
 	total     int
 	byIP      map[string]int
 	listeners map[string]*listenerQuota
@@ -37,6 +36,19 @@ func newAdmission(l Limits) *admission {
 		limits: l, rate: newRate(l.MaxCreationRate),
 		byIP: map[string]int{}, listeners: map[string]*listenerQuota{}, freed: make(chan struct{}),
 	}
+}
+
+// setLimits takes other limits for connections. Those that are there stay, as in Kafka:
+// only the next ones meet them.
+func (a *admission) setLimits(l Limits) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l.MaxCreationRate != a.limits.MaxCreationRate {
+		a.rate = newRate(l.MaxCreationRate)
+	}
+	a.limits = l
+	close(a.freed) // whoever waits looks again
+	a.freed = make(chan struct{})
 }
 
 // newRate allows a burst of one second's connections.

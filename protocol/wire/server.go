@@ -158,6 +158,15 @@ func (s *Server) slotsFor(l ListenerInfo) *slots {
 	return s.slots
 }
 
+// SetConnectionLimits changes how many connections there may be, from one address and in
+// all, and how fast they may come. Of l only those four limits count.
+func (s *Server) SetConnectionLimits(l Limits) {
+	next := s.limits
+	next.MaxConnections, next.MaxConnectionsPerIP = l.MaxConnections, l.MaxConnectionsPerIP
+	next.PerIP, next.MaxCreationRate = l.PerIP, l.MaxCreationRate
+	s.admission.setLimits(next)
+}
+
 // Serve accepts connections on ln until Shutdown, and closes it. It blocks, and returns
 // ErrServerClosed after a shutdown, else why accepting failed.
 func (s *Server) Serve(ln net.Listener, info ListenerInfo) error {
