@@ -31,7 +31,8 @@ type life struct {
 	client  *kgo.Client
 
 	acked, seen records
-	drops       int // records that members may have lost themselves
+	drops       int  // records that members may have lost themselves
+	goesBack    bool // members may commit older offsets themselves
 	members     []*process
 
 	mu   sync.Mutex

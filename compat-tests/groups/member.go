@@ -27,6 +27,8 @@ type Program struct {
 	Command func(t testing.TB, m Member) *exec.Cmd
 	// Parse reads a line; nil reads what package groups asks for.
 	Parse func(line string) (Event, bool)
+	// GoesBack says that the library itself may commit an older offset after a newer one.
+	GoesBack bool
 	// Drops is how many records the program itself loses when it is told to leave.
 	Drops int
 }
@@ -90,6 +92,7 @@ func (l *life) start(program Program, name, instance string) *process {
 		Bootstrap: l.cluster.Address(), Topic: l.topic, Group: l.group, Name: name, Instance: instance,
 		SessionTimeoutMs: int(l.session.Milliseconds()),
 	}
+	l.goesBack = l.goesBack || program.GoesBack
 	p := &process{Member: m, drops: program.Drops, cmd: program.Command(l.t, m), exited: make(chan struct{})}
 	lines := program.Parse
 	if lines == nil {
