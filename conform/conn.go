@@ -20,7 +20,7 @@ const (
 	// for far less; a broker that sends more has lost its framing.
 	maxAnswer = 128 << 20
 
-	dialWait  = 10 * time.Second
+	dialWait  = 30 * time.Second // a JVM may be collecting its garbage
 	writeWait = 30 * time.Second
 )
 

@@ -57,11 +57,19 @@ func (p *Pair) Play(ctx context.Context, sequences ...Sequence) (found []Finding
 			found = append(found, f)
 		}
 	}
-	return found, played, errors.Join(gotErr, wantErr)
+	return found, played, errors.Join(of("broker", gotErr), of("reference", wantErr))
+}
+
+// of says whose an error is.
+func of(whose string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", whose, err)
 }
 
 func (p *Pair) judge(s Sequence, want, got conform.Outcome) (Finding, bool) {
-	f := Finding{Sequence: s, Want: want.Transcript, Got: got.Transcript, Err: errors.Join(want.Err, got.Err)}
+	f := Finding{Sequence: s, Want: want.Transcript, Got: got.Transcript, Err: errors.Join(of("reference", want.Err), of("broker", got.Err))}
 	for _, d := range conform.Compare(want.Transcript, got.Transcript) {
 		if p.Why.Explain(d) == nil {
 			f.Difference = d
