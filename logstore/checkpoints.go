@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
@@ -81,29 +82,74 @@ func (l *Log) belowCut(o int64) int64 {
 	return min(o, l.marks.end, l.marks.ceiling)
 }
 
-// PersistLogStarts makes durable where each log begins: no crash brings back what
+// PersistLogStarts makes durable where those logs begin: no crash brings back what
 // AdvanceLogStart has taken away before the call. Callers at the same time share one write,
 // and without news there is none.
-func (d *Dir) PersistLogStarts() error {
+func (d *Dir) PersistLogStarts(logs ...*Log) error {
 	if err := d.Err(); err != nil {
 		return err
+	}
+	for _, l := range logs {
+		if err := l.secureStartNow(); err != nil {
+			return fmt.Errorf("persist the log start of %s: %w", l.id, err)
+		}
 	}
 	return d.checkpointLogStarts()
 }
 
-// checkpointLogStarts persists where each log begins.
+// secureStartNow is secureStart of a log that loses no segment.
+func (l *Log) secureStartNow() error {
+	wrote, err := l.secureStart(nil)
+	if err == nil && wrote {
+		err = l.unlessGone(l.dir.o.FS.SyncDir(l.path))
+	}
+	if err != nil {
+		return l.ioError("persist the log start of", err)
+	}
+	return nil
+}
+
+// checkpointAllLogStarts persists where every log begins.
+func (d *Dir) checkpointAllLogStarts() error {
+	var failed error
+	for _, l := range d.Logs() {
+		if l.usable() == nil {
+			failed = errors.Join(failed, l.secureStartNow())
+		}
+	}
+	return errors.Join(failed, d.checkpointLogStarts())
+}
+
+// checkpointLogStarts persists where each log begins, as far as that is secured.
 func (d *Dir) checkpointLogStarts() error {
 	d.marks.lock()
 	defer d.marks.unlock()
 	for _, l := range d.Logs() {
 		if !l.isClosed() {
-			d.marks.setStart(l.id, l.belowCut(int64(l.LogStart())))
+			d.marks.setStart(l.id, l.belowCut(l.securedLogStart(d.marks.persistedRecovery(l.id))))
 		}
 	}
 	if err := d.marks.write(startMarks); err != nil {
 		return d.checkpointError(err)
 	}
 	return nil
+}
+
+// securedLogStart is the log start that may be persisted, see secureStart. It does not fall
+// behind again when the recovery point does.
+func (l *Log) securedLogStart(persistedRecovery int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := &l.marks
+	m.securedStart = max(m.securedStart, min(m.start, persistedRecovery))
+	return min(m.start, m.securedStart)
+}
+
+// persistedRecoveryPoint is the recovery point with which a log would start after a crash.
+func (d *Dir) persistedRecoveryPoint(l *Log) int64 {
+	d.marks.lock()
+	defer d.marks.unlock()
+	return d.marks.persistedRecovery(l.id)
 }
 
 // checkpointHighWatermarks persists what is told of the logs' high watermarks.

@@ -402,7 +402,7 @@ func (r *crashRun) deleteRecords(j *judgedLog, l *Log) {
 	o = min(o, int64(l.LogEnd()))
 	r.note("advance %s to %d", j.id, o)
 	r.check(l.AdvanceLogStart(o), "advance")
-	if r.rand.IntN(2) == 0 && r.check(r.d.PersistLogStarts(), "persist log starts") {
+	if r.rand.IntN(2) == 0 && r.check(r.d.PersistLogStarts(l), "persist log starts") {
 		r.note("  durably")
 		j.deleted = max(j.deleted, o)
 	}

@@ -88,6 +88,10 @@ type Dir struct {
 	opened        bool // OpenLogs has succeeded
 	distrust      bool // the disk has failed in an earlier run, see distrust.go
 
+	// securing is held while a producer snapshot for a log start is written (secureStart). A
+	// channel, as marks.turn.
+	securing chan struct{}
+
 	failure atomic.Pointer[error]
 	nowMs   atomic.Int64 // the latest time that anybody has mentioned
 
@@ -125,6 +129,7 @@ func OpenDir(o DirOptions) (*Dir, error) {
 	d := &Dir{
 		o:          o,
 		identity:   make(chan struct{}, 1),
+		securing:   make(chan struct{}, 1),
 		logs:       make(map[checkpoint.TopicIDPartition]*Log),
 		failed:     make(map[checkpoint.TopicIDPartition]failedDir),
 		segOptions: make(map[segmentSizes]*segment.Options),

@@ -40,7 +40,8 @@
 //	append       write, sync, report; persist the flushed offset later
 //	truncate     lower the marks durably, cut, sync, return
 //	delete       remove the marks durably, rename to -delete, remove files later
-//	retain       sync what the log begins with then, persist the log start, remove files
+//	new start    write who has produced what lies below it, sync, persist the log start
+//	retain       the same, sync what the log begins with then, remove files
 //	move point   write snapshot, indexes, epochs; sync; wait for the flush; persist
 //
 // A failed sync takes the directory offline for good: what it should have written is
@@ -71,6 +72,7 @@
 //
 // In the order in which they may be taken together:
 //
+//	Dir.securing one writer of producer snapshots at log starts; a channel, too
 //	marks.turn   one writer of checkpoints; a channel, since whoever waits for it waits
 //	             for a disk
 //	Log.names    shared by whoever uses files by their names without Log.writer, alone

@@ -134,7 +134,7 @@ func (k *Keeper) highWatermarks(time.Time) {
 	k.warn("high watermarks", k.d.checkpointHighWatermarks(k.o.HighWatermark))
 }
 
-func (k *Keeper) logStarts(time.Time) { k.warn("log starts", k.d.checkpointLogStarts()) }
+func (k *Keeper) logStarts(time.Time) { k.warn("log starts", k.d.checkpointAllLogStarts()) }
 
 // warn logs what will be tried again; a failed disk has been logged already.
 func (k *Keeper) warn(what string, err error) {

@@ -102,6 +102,9 @@ type logMarks struct {
 	unflushedSinceMs int64
 	truncations      int64 // counts truncations, so that others notice one in between
 	checkpointedHW   int64
+	// securedStart is the log start up to which secureStart has been, or which was
+	// persisted by an earlier run.
+	securedStart int64
 }
 
 func (l *Log) ID() ID       { return l.id }

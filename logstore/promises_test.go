@@ -129,6 +129,46 @@ func TestRecoveryPointAtARollKeepsTheProducers(t *testing.T) {
 	}
 }
 
+// TestDeletedRecordsLeaveTheirProducers: a batch that somebody deleted before its producer
+// heard of it is sent again after a crash. It is known, as the producer's next ones are in the
+// log: it would be out of order for ever else.
+func TestDeletedRecordsLeaveTheirProducers(t *testing.T) {
+	for _, persist := range []struct {
+		name string
+		do   func(d *Dir, l *Log) error
+	}{
+		{"deletion", func(d *Dir, l *Log) error { return d.PersistLogStarts(l) }},
+		{"keeper", func(d *Dir, _ *Log) error { return d.checkpointAllLogStarts() }},
+		{"another log's", func(d *Dir, _ *Log) error { return d.checkpointLogStarts() }},
+	} {
+		t.Run(persist.name, func(t *testing.T) {
+			crash := vfs.NewCrash(rand.NewPCG(1, 1))
+			d, _ := mustOpen(t, testOptions(crash.Process()), epochTime, DefaultConfig())
+			l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+			for sequence := range int32(3) {
+				sequenced(t, l, sequence)
+			}
+			d.Flush()
+			for _, o := range []int64{1, 2} {
+				if err := errors.Join(l.AdvanceLogStart(o), persist.do(d, l)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			crash.PowerCutLosingAll()
+			d.Abandon()
+			d, report := mustOpen(t, testOptions(crash.Process()), epochTime, DefaultConfig())
+			defer d.Abandon()
+			l = report.Opened[0]
+			if want := persist.name != "another log's"; (l.LogStart() == 2) != want {
+				t.Errorf("begins at %d", l.LogStart())
+			}
+			if info := sequenced(t, l, 1); !info.Duplicate || info.FirstOffset != 1 {
+				t.Errorf("a deleted batch is sent again: %+v", info)
+			}
+		})
+	}
+}
+
 // TestCleanStopAfterATruncationKnowsItsProducers: the truncation has removed the snapshot at
 // the recovery point. A clean stop that left it at that would tell the next start that there
 // have never been producers.

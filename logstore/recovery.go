@@ -456,6 +456,7 @@ func (o *opening) install() error {
 	l.marks.flushed = min(o.persisted, l.marks.end)
 	l.marks.noted = l.marks.flushed
 	l.marks.checkpointedHW = o.d.marks.hw[l.id.name()]
+	l.marks.securedStart = l.marks.start
 	l.marks.unflushedSinceMs = o.now.UnixMilli()
 	if !o.clean {
 		l.recovery.bytes = o.bytesFrom(l.recovery.point)

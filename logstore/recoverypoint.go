@@ -349,7 +349,8 @@ func (l *Log) settleRecoveryPoint() bool {
 	return !waiting || ripe
 }
 
-// dropOldSnapshots keeps the snapshots at the base offsets of segments and the newest.
+// dropOldSnapshots keeps the snapshots at the base offsets of segments and the newest, and
+// that at the log start.
 // The older ones between them served recovery points that have passed.
 func (l *Log) dropOldSnapshots() {
 	l.writer.Lock()
@@ -362,6 +363,9 @@ func (l *Log) dropOldSnapshots() {
 	if l.isClosed() {
 		return
 	}
+	l.mu.RLock()
+	bases = append(bases, l.marks.securedStart)
+	l.mu.RUnlock()
 	if err := l.producers.DeleteStraySnapshots(bases); err != nil {
 		l.dir.o.Logger.Warn("old producer snapshots stay", "log", l.path, "err", err)
 	}

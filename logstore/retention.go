@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -198,44 +199,87 @@ func (l *Log) takeBack(victims []victim) {
 
 // syncNewStart makes durable what the log begins with from now on: the name of the segment
 // that is the first one now, without which a power cut could let the log begin with a later
-// one; and the producer snapshot that a roll has left there, unless a recovery point has
-// passed it, which came with one of its own. All of that before the new start itself: a start
-// would find the older snapshots to lie below it.
+// one; and what secureStart writes.
 func (l *Log) syncNewStart(victims []victim) error {
-	start := int64(l.LogStart())
-	l.writer.Lock()
-	snapshots := slices.Clone(l.producers.Snapshots())
-	nobody := l.loaded && l.producers.IsEmpty()
-	l.writer.Unlock()
-	switch known := slices.Contains(snapshots, start); {
-	case int64(l.RecoveryPoint()) >= start:
-	case known:
-		if err := l.syncSnapshot(start); err != nil {
-			return err
-		}
-	case !nobody: // a crash has torn it, or there was no room for it
-		if err := l.writeStartSnapshot(start, snapshots, victims); err != nil {
-			return err
-		}
+	if _, err := l.secureStart(victims); err != nil {
+		return err
 	}
 	return l.unlessGone(l.dir.o.FS.SyncDir(l.path))
 }
 
+// secureStart makes durable who has produced what lies below the log start, as a snapshot
+// at the very log start: a start would find older ones to lie below it, and a producer whose
+// newer batches are still there would be out of order for ever when it sends an older one
+// again. Only then may the log start itself be persisted (see securedStart). Nothing is to do
+// if a recovery point has passed the log start, which came with a snapshot of its own.
+//
+// The directory must be synced afterwards if wrote is true. victims are segments below the
+// log start that have left the log and still have their files.
+func (l *Log) secureStart(victims []victim) (wrote bool, err error) {
+	if _, secured := l.startSecured(); secured {
+		return false, nil
+	}
+	l.dir.securing <- struct{}{}
+	defer func() { <-l.dir.securing }()
+	start, secured := l.startSecured()
+	if secured {
+		return false, nil
+	}
+	l.writer.Lock()
+	err = l.loadProducers(l.dir.clock())
+	snapshots, nobody := slices.Clone(l.producers.Snapshots()), l.producers.IsEmpty()
+	l.writer.Unlock()
+	if err != nil {
+		return false, err
+	}
+	missing := !nobody
+	if missing && slices.Contains(snapshots, start) {
+		if err = l.syncSnapshot(start); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			missing = false
+		}
+	}
+	if missing { // a crash has torn it, or there was no room for it, or no segment begins here
+		wrote, err = true, l.writeStartSnapshot(start, snapshots, victims)
+	}
+	if err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	l.marks.securedStart = max(l.marks.securedStart, start)
+	l.mu.Unlock()
+	return wrote, nil
+}
+
+// startSecured tells whether nothing is to do for the log start.
+func (l *Log) startSecured() (start int64, secured bool) {
+	up := l.securedLogStart(l.dir.persistedRecoveryPoint(l))
+	start = int64(l.LogStart())
+	return start, up >= start
+}
+
 // writeStartSnapshot writes the snapshot that is missing at the log start to be, from the
-// batches that are about to go.
+// batches below it. One that reaches over the log start is not among them: whoever loads the
+// snapshot goes on with it.
 func (l *Log) writeStartSnapshot(start int64, snapshots []int64, victims []victim) error {
-	p := producerstate.New(producerstate.Options{FS: l.dir.o.FS, Dir: l.path, CurrentExpiration: l.dir.producerIDExpiration})
+	segs := make([]*segment.Segment, 0, len(victims)+1)
+	for _, v := range victims {
+		segs = append(segs, v.seg)
+	}
+	segs = append(segs, l.segments()...)
+	p := producerstate.New(producerstate.Options{FS: l.dir.o.FS, Dir: l.path, Expiration: l.dir.o.ProducerIDExpiration})
 	p.SetSnapshots(slices.DeleteFunc(snapshots, func(at int64) bool { return at > start }))
-	if err := p.Load(victims[0].seg.BaseOffset(), start, l.dir.clock()); err != nil {
+	if err := p.Load(segs[0].BaseOffset(), start, l.dir.clock()); err != nil {
 		return l.readError("load producers of", err)
 	}
-	for _, v := range victims {
+	for _, s := range segs {
 		from := p.EndOffset()
-		if from >= start {
+		if from >= start || s.BaseOffset() >= start {
 			break
 		}
-		err := v.seg.ForEachBatch(from, start, func(b batch.View, _ int64) error {
-			_, _, _ = p.Update(b) // a control batch that cannot be read says nothing about producers
+		err := s.ForEachBatch(from, start, func(b batch.View, _ int64) error {
+			if b.NextOffset() <= start {
+				_, _, _ = p.Update(b) // a control batch that cannot be read says nothing about producers
+			}
 			return nil
 		})
 		if err != nil {
@@ -250,10 +294,13 @@ func (l *Log) writeStartSnapshot(start int64, snapshots []int64, victims []victi
 	if err := l.withNames(func() error { return snapshot.Write(l.dir.o.FS, l.path, false) }); err != nil {
 		return err
 	}
+	if err := l.syncSnapshot(start); err != nil { // before anybody knows it, and may remove it
+		return err
+	}
 	l.writer.Lock()
 	l.producers.SnapshotWritten(start)
 	l.writer.Unlock()
-	return l.syncSnapshot(start)
+	return nil
 }
 
 func (l *Log) syncSnapshot(at int64) error {

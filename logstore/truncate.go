@@ -225,7 +225,7 @@ func (l *Log) cutEnd(end int64) {
 	defer l.mu.Unlock()
 	m := &l.marks
 	m.end, m.endPos = end, size
-	m.start = min(m.start, end)
+	m.start, m.securedStart = min(m.start, end), min(m.securedStart, end)
 	m.flushed, m.noted = min(m.flushed, end), min(m.noted, end)
 	m.truncations++
 	l.recovery.lowerTo(end)
@@ -377,6 +377,7 @@ func (l *Log) startAt(now time.Time, o int64) error {
 	l.mu.Lock()
 	l.segs = []*segment.Segment{seg}
 	l.marks.start, l.marks.end, l.marks.endPos = o, o, 0
+	l.marks.securedStart = o
 	l.recovery.restartAt(o)
 	l.dirUnsynced, l.nameless = true, true
 	l.mu.Unlock()

@@ -100,7 +100,7 @@ func TestMarksDoNotRiseBeforeTheCut(t *testing.T) {
 	keeper := func() {
 		t.Helper()
 		hw := func(*Log) (offset.HighWatermark, bool) { return 3, true } // the replica has not heard yet
-		if err := errors.Join(d.checkpointHighWatermarks(hw), d.checkpointLogStarts(), d.checkpointPromises()); err != nil {
+		if err := errors.Join(d.checkpointHighWatermarks(hw), d.checkpointAllLogStarts(), d.checkpointPromises()); err != nil {
 			t.Fatal(err)
 		}
 	}

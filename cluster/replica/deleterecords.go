@@ -50,15 +50,15 @@ type DeleteRecordsResult struct {
 //
 // A partition with an error from before is left alone.
 func (m *Manager) DeleteRecords(ctx context.Context, req *DeleteRecordsRequest) {
-	dirs := make(map[*directory][]*DeleteRecordsPartition)
+	dirs := make(map[*directory][]promisedDeletion)
 	for i := range req.Partitions {
 		part := &req.Partitions[i]
 		if part.Result.Err == nil {
 			m.deleteOne(part, dirs)
 		}
 	}
-	for dir, parts := range dirs {
-		persistDeletions(dir, parts)
+	for dir, deletions := range dirs {
+		persistDeletions(dir, deletions)
 	}
 	pending := false
 	for i := range req.Partitions {
@@ -72,7 +72,7 @@ func (m *Manager) DeleteRecords(ctx context.Context, req *DeleteRecordsRequest) 
 }
 
 // deleteOne moves one log start, and adds the partition to those that must be durable.
-func (m *Manager) deleteOne(part *DeleteRecordsPartition, durable map[*directory][]*DeleteRecordsPartition) {
+func (m *Manager) deleteOne(part *DeleteRecordsPartition, durable map[*directory][]promisedDeletion) {
 	h, err := m.find(part.TopicIDPartition)
 	if err != nil {
 		part.fail(err)
@@ -84,18 +84,28 @@ func (m *Manager) deleteOne(part *DeleteRecordsPartition, durable map[*directory
 	case err != nil:
 		part.fail(err)
 	case promised:
-		durable[h.dir] = append(durable[h.dir], part)
+		durable[h.dir] = append(durable[h.dir], promisedDeletion{part, h.log})
 	}
 }
 
-func persistDeletions(dir *directory, parts []*DeleteRecordsPartition) {
-	err := dir.PersistLogStarts()
+func persistDeletions(dir *directory, deletions []promisedDeletion) {
+	logs := make([]*logstore.Log, 0, len(deletions))
+	for _, d := range deletions {
+		logs = append(logs, d.log)
+	}
+	err := dir.PersistLogStarts(logs...)
 	if err == nil {
 		return
 	}
-	for _, part := range parts {
-		part.fail(storageError(err))
+	for _, d := range deletions {
+		d.part.fail(storageError(err))
 	}
+}
+
+// promisedDeletion is one that is answered when it is durable.
+type promisedDeletion struct {
+	part *DeleteRecordsPartition
+	log  *logstore.Log
 }
 
 func (part *DeleteRecordsPartition) fail(err error) {

@@ -102,6 +102,7 @@ func TestDeletedRecordsDoNotComeBack(t *testing.T) {
 			h.mustDelete(t, id, 2, 2)
 			disk.PowerCutLosingAll()
 			h.crash()
+			synctest.Wait() // those who hear of the lost disk
 			h.start()
 			if durability == "fsync" {
 				expect(t, "begins", h.list(id, EarliestTimestamp).Offset, int64(2))

@@ -56,7 +56,7 @@ func (w *world) persistLogStarts(p *partition, upTo int64) {
 	}
 	var err error
 	if w.opts.Break != DeletionsNotPersisted {
-		err = p.d.PersistLogStarts()
+		err = p.d.PersistLogStarts(p.log)
 	}
 	switch {
 	case w.crashed:
