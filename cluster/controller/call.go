@@ -63,6 +63,9 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 	case *kmsg.ListPartitionReassignmentsResponse:
 		listReassignmentsError(req.(*kmsg.ListPartitionReassignmentsRequest), resp, err)
 		return resp
+	case *kmsg.AlterClientQuotasResponse:
+		alterQuotasError(req.(*kmsg.AlterClientQuotasRequest), resp, err)
+		return resp
 	case *kmsg.UpdateFeaturesResponse:
 		resp.ErrorCode, resp.ErrorMessage = code, answerMessage(err)
 		return resp

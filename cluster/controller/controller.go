@@ -109,7 +109,7 @@ func (c *Controller) Handle(ctx context.Context, call Call) (resp kmsg.Response,
 	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.AlterConfigsRequest, *kmsg.IncrementalAlterConfigsRequest,
 		*kmsg.CreatePartitionsRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,
 		*kmsg.ListPartitionReassignmentsRequest:
-	case *kmsg.UpdateFeaturesRequest, *kmsg.UnregisterBrokerRequest:
+	case *kmsg.UpdateFeaturesRequest, *kmsg.UnregisterBrokerRequest, *kmsg.AlterClientQuotasRequest:
 	default:
 		return nil, at, fmt.Errorf("controller: %w: %T", kafkaerr.InvalidRequest, call.Request)
 	}

@@ -305,6 +305,8 @@ func (s *state) decide(now time.Time, call Call) decision {
 		return s.alterReassignments(now, call)
 	case *kmsg.ListPartitionReassignmentsRequest:
 		return s.listReassignments(call)
+	case *kmsg.AlterClientQuotasRequest:
+		return s.alterClientQuotas(call)
 	case *kmsg.UpdateFeaturesRequest:
 		return s.updateFeatures(call)
 	case *kmsg.UnregisterBrokerRequest:

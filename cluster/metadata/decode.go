@@ -165,6 +165,13 @@ func (d *decoder) record(m *pb.Record) Record {
 			BrokerEpoch: k.ProducerIds.GetBrokerEpoch(),
 			Next:        k.ProducerIds.GetNext(),
 		}
+	case *pb.Record_Quota:
+		return QuotaRecord{
+			Entity: QuotaEntity{
+				User: quotaNameFromProto(k.Quota.User), ClientID: quotaNameFromProto(k.Quota.ClientId), IP: quotaNameFromProto(k.Quota.Ip),
+			},
+			Key: k.Quota.GetKey(), Value: k.Quota.Value,
+		}
 	case *pb.Record_BeginTransaction:
 		return BeginTransactionRecord{Name: k.BeginTransaction.GetName()}
 	case *pb.Record_EndTransaction:
@@ -306,5 +313,16 @@ func (d *decoder) int16(n int32) int16 {
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fmt.Errorf(format, args...)
+	}
+}
+
+func quotaNameFromProto(m *pb.QuotaName) QuotaName {
+	switch {
+	case m == nil:
+		return QuotaName{}
+	case m.Name == nil:
+		return QuotaForDefault()
+	default:
+		return QuotaFor(m.GetName())
 	}
 }

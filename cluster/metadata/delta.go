@@ -27,6 +27,7 @@ type touched struct {
 	topics  map[uuid.UUID]struct{}
 	brokers map[int32]struct{}
 	configs map[Resource]struct{}
+	quotas  map[QuotaEntity]struct{}
 }
 
 // NewDelta starts a delta on base; nil means Empty.
@@ -50,6 +51,9 @@ func Between(base, next *Image) *Delta {
 		}
 		for r := range image.Configs() {
 			d.touched.configs[r] = struct{}{}
+		}
+		for e := range image.Quotas() {
+			d.touched.quotas[e] = struct{}{}
 		}
 	}
 	return d
@@ -75,6 +79,9 @@ func (d *Delta) Merge(later *Delta) {
 	merge(d.touched.configs, later.touched.configs, func(r Resource) bool {
 		return d.base.Config(r) != nil || d.next.Config(r) != nil
 	})
+	merge(d.touched.quotas, later.touched.quotas, func(e QuotaEntity) bool {
+		return d.base.Quota(e) != nil || d.next.Quota(e) != nil
+	})
 }
 
 func merge[K comparable](into, from map[K]struct{}, exists func(K) bool) {
@@ -95,7 +102,7 @@ func (d *Delta) Next() *Image { return d.next }
 
 // IsEmpty tells that nothing but the position may have changed.
 func (d *Delta) IsEmpty() bool {
-	return len(d.touched.topics) == 0 && len(d.touched.brokers) == 0 && len(d.touched.configs) == 0 &&
+	return len(d.touched.topics) == 0 && len(d.touched.brokers) == 0 && len(d.touched.configs) == 0 && len(d.touched.quotas) == 0 &&
 		!d.ClusterChanged() && !d.FeaturesChanged() && !d.ProducerIDsChanged()
 }
 
@@ -207,6 +214,7 @@ func newTouched() touched {
 		topics:  map[uuid.UUID]struct{}{},
 		brokers: map[int32]struct{}{},
 		configs: map[Resource]struct{}{},
+		quotas:  map[QuotaEntity]struct{}{},
 	}
 }
 

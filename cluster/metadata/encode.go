@@ -111,6 +111,8 @@ func toProto(r Record, level int16) (*pb.Record, error) {
 		m.Kind = &pb.Record_ProducerIds{ProducerIds: &pb.ProducerIds{
 			BrokerId: r.BrokerID, BrokerEpoch: r.BrokerEpoch, Next: r.Next,
 		}}
+	case QuotaRecord:
+		m.Kind = &pb.Record_Quota{Quota: quotaToProto(r)}
 	case BeginTransactionRecord:
 		m.Kind = &pb.Record_BeginTransaction{BeginTransaction: &pb.BeginTransaction{Name: r.Name}}
 	case EndTransactionRecord:
@@ -215,4 +217,23 @@ func uuidsToProto(ids []uuid.UUID) [][]byte {
 		list = append(list, ids[i][:])
 	}
 	return list
+}
+
+func quotaToProto(r QuotaRecord) *pb.Quota {
+	e := r.Entity
+	return &pb.Quota{
+		User: quotaNameToProto(e.User), ClientId: quotaNameToProto(e.ClientID), Ip: quotaNameToProto(e.IP),
+		Key: r.Key, Value: r.Value,
+	}
+}
+
+func quotaNameToProto(n QuotaName) *pb.QuotaName {
+	switch n.Kind {
+	case QuotaNotGiven:
+		return nil
+	case QuotaDefault:
+		return &pb.QuotaName{}
+	default:
+		return &pb.QuotaName{Name: &n.Name}
+	}
 }

@@ -34,6 +34,7 @@ func DiffImages(a, b *Image) string {
 		diff("topic by name", a.Topics(), b.Topics(), equalTopic),
 		diff("broker", a.Brokers(), b.Brokers(), equalBroker),
 		diff("configuration", a.configs.all(), b.configs.all(), equalSettings),
+		diff("quota", a.quotas.all(), b.quotas.all(), equalQuota),
 	)
 }
 

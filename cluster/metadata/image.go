@@ -21,6 +21,7 @@ type Image struct {
 	topicsByID   tree[*Topic]    // by id
 	topicsByName tree[*Topic]    // by name
 	configs      tree[*settings] // by resourceKey
+	quotas       tree[*quotas]   // by quotaKey
 
 	partitions     int // in all topics
 	nextProducerID int64
@@ -39,6 +40,7 @@ func Empty() *Image {
 		topicsByID:   newTree[*Topic](),
 		topicsByName: newTree[*Topic](),
 		configs:      newTree[*settings](),
+		quotas:       newTree[*quotas](),
 	}
 }
 

@@ -17,6 +17,7 @@ type imageDraft struct {
 	topicsByID   draft[*Topic]
 	topicsByName draft[*Topic]
 	configs      draft[*settings]
+	quotas       draft[*quotas]
 
 	// owned are the topics whose partition list no image shares yet.
 	owned map[uuid.UUID]*Topic
@@ -41,6 +42,7 @@ func newDraft(base *Image) *imageDraft {
 		topicsByID:   base.topicsByID.edit(),
 		topicsByName: base.topicsByName.edit(),
 		configs:      base.configs.edit(),
+		quotas:       base.quotas.edit(),
 	}
 }
 
@@ -57,6 +59,7 @@ func (d *Delta) Image(pos Position) *Image {
 	image.topicsByID = w.topicsByID.freeze()
 	image.topicsByName = w.topicsByName.freeze()
 	image.configs = w.configs.freeze()
+	image.quotas = w.quotas.freeze()
 	w.owned = nil
 	d.next = &image
 	return d.next
@@ -116,6 +119,8 @@ func (d *Delta) replay(r Record) error {
 		return d.changePartition(r)
 	case ConfigRecord:
 		return d.changeConfig(r)
+	case QuotaRecord:
+		return d.changeQuota(r)
 	case ProducerIDsRecord:
 		return d.takeProducerIDs(r)
 	case BeginTransactionRecord:

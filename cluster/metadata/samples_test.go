@@ -33,6 +33,7 @@ func samples() []Record {
 		},
 		ConfigRecord{Resource{TopicResource, "orders"}, "retention.ms", Ptr("-1")},
 		ProducerIDsRecord{BrokerID: 3, BrokerEpoch: 77, Next: 2000},
+		QuotaRecord{QuotaEntity{User: QuotaFor("u"), ClientID: QuotaFor("c"), IP: QuotaFor("::1")}, "producer_byte_rate", Ptr(0.5)},
 		BeginTransactionRecord{Name: "create"},
 		EndTransactionRecord{},
 		AbortTransactionRecord{Reason: "leader changed"},

@@ -51,6 +51,13 @@ func (i *Image) Records() iter.Seq[Record] {
 				}
 			}
 		}
+		for e, values := range i.Quotas() {
+			for _, key := range slices.Sorted(maps.Keys(values)) {
+				if !yield(QuotaRecord{e, key, Ptr(values[key])}) {
+					return
+				}
+			}
+		}
 		if i.nextProducerID > 0 {
 			yield(ProducerIDsRecord{BrokerID: -1, BrokerEpoch: -1, Next: i.nextProducerID})
 		}

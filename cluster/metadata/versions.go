@@ -43,7 +43,8 @@ const (
 	kindBeginTransaction  kind = 15
 	kindEndTransaction    kind = 16
 	kindAbortTransaction  kind = 17
-	firstKind, kindsBound kind = kindNoOp, kindAbortTransaction + 1
+	kindQuota             kind = 18
+	firstKind, kindsBound kind = kindNoOp, kindQuota + 1
 )
 
 // recordKind is a row of the table of versions.
@@ -71,6 +72,7 @@ var kinds = [kindsBound]recordKind{
 	kindBeginTransaction: {"BeginTransaction", []int16{1}},
 	kindEndTransaction:   {"EndTransaction", []int16{1}},
 	kindAbortTransaction: {"AbortTransaction", []int16{1}},
+	kindQuota:            {"Quota", []int16{1}},
 }
 
 // writeVersion is the newest version of k that may be written at a metadata level.
@@ -113,6 +115,7 @@ func (ProducerIDsRecord) kind() kind      { return kindProducerIDs }
 func (BeginTransactionRecord) kind() kind { return kindBeginTransaction }
 func (EndTransactionRecord) kind() kind   { return kindEndTransaction }
 func (AbortTransactionRecord) kind() kind { return kindAbortTransaction }
+func (QuotaRecord) kind() kind            { return kindQuota }
 
 // Name is the kind of a record, for logs and errors.
 func Name(r Record) string { return kinds[r.kind()].name }

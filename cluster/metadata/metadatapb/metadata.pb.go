@@ -308,6 +308,7 @@ type Record struct {
 	//	*Record_BeginTransaction
 	//	*Record_EndTransaction
 	//	*Record_AbortTransaction
+	//	*Record_Quota
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -501,6 +502,15 @@ func (x *Record) GetAbortTransaction() *AbortTransaction {
 	return nil
 }
 
+func (x *Record) GetQuota() *Quota {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Quota); ok {
+			return x.Quota
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -569,6 +579,10 @@ type Record_AbortTransaction struct {
 	AbortTransaction *AbortTransaction `protobuf:"bytes,17,opt,name=abort_transaction,json=abortTransaction,proto3,oneof"`
 }
 
+type Record_Quota struct {
+	Quota *Quota `protobuf:"bytes,18,opt,name=quota,proto3,oneof"`
+}
+
 func (*Record_NoOp) isRecord_Kind() {}
 
 func (*Record_Bootstrap) isRecord_Kind() {}
@@ -600,6 +614,8 @@ func (*Record_BeginTransaction) isRecord_Kind() {}
 func (*Record_EndTransaction) isRecord_Kind() {}
 
 func (*Record_AbortTransaction) isRecord_Kind() {}
+
+func (*Record_Quota) isRecord_Kind() {}
 
 type NoOp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1878,6 +1894,130 @@ func (x *AbortTransaction) GetReason() string {
 	return ""
 }
 
+// QuotaName is one part of the entity that a quota is for.
+type QuotaName struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Not given: everybody who has no quota by name.
+	Name          *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaName) Reset() {
+	*x = QuotaName{}
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaName) ProtoMessage() {}
+
+func (x *QuotaName) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaName.ProtoReflect.Descriptor instead.
+func (*QuotaName) Descriptor() ([]byte, []int) {
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *QuotaName) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+// Quota is a limit for clients; a part of the entity that is not given does not count.
+type Quota struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	User     *QuotaName             `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	ClientId *QuotaName             `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	Ip       *QuotaName             `protobuf:"bytes,3,opt,name=ip,proto3" json:"ip,omitempty"`
+	Key      string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// Not given: the quota is removed.
+	Value         *float64 `protobuf:"fixed64,5,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quota) Reset() {
+	*x = Quota{}
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quota) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quota) ProtoMessage() {}
+
+func (x *Quota) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quota.ProtoReflect.Descriptor instead.
+func (*Quota) Descriptor() ([]byte, []int) {
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Quota) GetUser() *QuotaName {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+func (x *Quota) GetClientId() *QuotaName {
+	if x != nil {
+		return x.ClientId
+	}
+	return nil
+}
+
+func (x *Quota) GetIp() *QuotaName {
+	if x != nil {
+		return x.Ip
+	}
+	return nil
+}
+
+func (x *Quota) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Quota) GetValue() float64 {
+	if x != nil && x.Value != nil {
+		return *x.Value
+	}
+	return 0
+}
+
 var File_cluster_metadata_metadatapb_metadata_proto protoreflect.FileDescriptor
 
 const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
@@ -1897,7 +2037,7 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\n" +
 	"entry_term\x18\x04 \x01(\x04R\tentryTerm\x12!\n" +
 	"\fentry_number\x18\x05 \x01(\x04R\ventryNumber\x12!\n" +
-	"\frecord_count\x18\x06 \x01(\x04R\vrecordCount\"\xa2\t\n" +
+	"\frecord_count\x18\x06 \x01(\x04R\vrecordCount\"\xd4\t\n" +
 	"\x06Record\x12%\n" +
 	"\x0erecord_version\x18\x01 \x01(\rR\rrecordVersion\x12.\n" +
 	"\x05no_op\x18\x02 \x01(\v2\x17.klamm.metadata.v1.NoOpH\x00R\x04noOp\x12<\n" +
@@ -1916,7 +2056,8 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\fproducer_ids\x18\x0e \x01(\v2\x1e.klamm.metadata.v1.ProducerIdsH\x00R\vproducerIds\x12R\n" +
 	"\x11begin_transaction\x18\x0f \x01(\v2#.klamm.metadata.v1.BeginTransactionH\x00R\x10beginTransaction\x12L\n" +
 	"\x0fend_transaction\x18\x10 \x01(\v2!.klamm.metadata.v1.EndTransactionH\x00R\x0eendTransaction\x12R\n" +
-	"\x11abort_transaction\x18\x11 \x01(\v2#.klamm.metadata.v1.AbortTransactionH\x00R\x10abortTransactionB\x06\n" +
+	"\x11abort_transaction\x18\x11 \x01(\v2#.klamm.metadata.v1.AbortTransactionH\x00R\x10abortTransaction\x120\n" +
+	"\x05quota\x18\x12 \x01(\v2\x18.klamm.metadata.v1.QuotaH\x00R\x05quotaB\x06\n" +
 	"\x04kind\"\x06\n" +
 	"\x04NoOp\"\xbf\x01\n" +
 	"\tBootstrap\x12\x1d\n" +
@@ -2017,7 +2158,17 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x10\n" +
 	"\x0eEndTransaction\"*\n" +
 	"\x10AbortTransaction\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason*Y\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"-\n" +
+	"\tQuotaName\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01B\a\n" +
+	"\x05_name\"\xd9\x01\n" +
+	"\x05Quota\x120\n" +
+	"\x04user\x18\x01 \x01(\v2\x1c.klamm.metadata.v1.QuotaNameR\x04user\x129\n" +
+	"\tclient_id\x18\x02 \x01(\v2\x1c.klamm.metadata.v1.QuotaNameR\bclientId\x12,\n" +
+	"\x02ip\x18\x03 \x01(\v2\x1c.klamm.metadata.v1.QuotaNameR\x02ip\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x19\n" +
+	"\x05value\x18\x05 \x01(\x01H\x00R\x05value\x88\x01\x01B\b\n" +
+	"\x06_value*Y\n" +
 	"\n" +
 	"Durability\x12\x1a\n" +
 	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -2037,7 +2188,7 @@ func file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP() []byte {
 }
 
 var file_cluster_metadata_metadatapb_metadata_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cluster_metadata_metadatapb_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_cluster_metadata_metadatapb_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_cluster_metadata_metadatapb_metadata_proto_goTypes = []any{
 	(Durability)(0),          // 0: klamm.metadata.v1.Durability
 	(*Batch)(nil),            // 1: klamm.metadata.v1.Batch
@@ -2064,6 +2215,8 @@ var file_cluster_metadata_metadatapb_metadata_proto_goTypes = []any{
 	(*BeginTransaction)(nil), // 22: klamm.metadata.v1.BeginTransaction
 	(*EndTransaction)(nil),   // 23: klamm.metadata.v1.EndTransaction
 	(*AbortTransaction)(nil), // 24: klamm.metadata.v1.AbortTransaction
+	(*QuotaName)(nil),        // 25: klamm.metadata.v1.QuotaName
+	(*Quota)(nil),            // 26: klamm.metadata.v1.Quota
 }
 var file_cluster_metadata_metadatapb_metadata_proto_depIdxs = []int32{
 	2,  // 0: klamm.metadata.v1.Batch.entries:type_name -> klamm.metadata.v1.Entry
@@ -2084,23 +2237,27 @@ var file_cluster_metadata_metadatapb_metadata_proto_depIdxs = []int32{
 	22, // 15: klamm.metadata.v1.Record.begin_transaction:type_name -> klamm.metadata.v1.BeginTransaction
 	23, // 16: klamm.metadata.v1.Record.end_transaction:type_name -> klamm.metadata.v1.EndTransaction
 	24, // 17: klamm.metadata.v1.Record.abort_transaction:type_name -> klamm.metadata.v1.AbortTransaction
-	0,  // 18: klamm.metadata.v1.Bootstrap.durability:type_name -> klamm.metadata.v1.Durability
-	7,  // 19: klamm.metadata.v1.Bootstrap.features:type_name -> klamm.metadata.v1.FeatureLevel
-	8,  // 20: klamm.metadata.v1.RegisterBroker.listeners:type_name -> klamm.metadata.v1.Endpoint
-	9,  // 21: klamm.metadata.v1.RegisterBroker.features:type_name -> klamm.metadata.v1.SupportedFeature
-	18, // 22: klamm.metadata.v1.BrokerChange.log_dirs:type_name -> klamm.metadata.v1.BytesList
-	17, // 23: klamm.metadata.v1.PartitionChange.replicas:type_name -> klamm.metadata.v1.Int32List
-	18, // 24: klamm.metadata.v1.PartitionChange.directories:type_name -> klamm.metadata.v1.BytesList
-	17, // 25: klamm.metadata.v1.PartitionChange.isr:type_name -> klamm.metadata.v1.Int32List
-	17, // 26: klamm.metadata.v1.PartitionChange.adding_replicas:type_name -> klamm.metadata.v1.Int32List
-	17, // 27: klamm.metadata.v1.PartitionChange.removing_replicas:type_name -> klamm.metadata.v1.Int32List
-	17, // 28: klamm.metadata.v1.PartitionChange.elr:type_name -> klamm.metadata.v1.Int32List
-	17, // 29: klamm.metadata.v1.PartitionChange.last_known_elr:type_name -> klamm.metadata.v1.Int32List
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	26, // 18: klamm.metadata.v1.Record.quota:type_name -> klamm.metadata.v1.Quota
+	0,  // 19: klamm.metadata.v1.Bootstrap.durability:type_name -> klamm.metadata.v1.Durability
+	7,  // 20: klamm.metadata.v1.Bootstrap.features:type_name -> klamm.metadata.v1.FeatureLevel
+	8,  // 21: klamm.metadata.v1.RegisterBroker.listeners:type_name -> klamm.metadata.v1.Endpoint
+	9,  // 22: klamm.metadata.v1.RegisterBroker.features:type_name -> klamm.metadata.v1.SupportedFeature
+	18, // 23: klamm.metadata.v1.BrokerChange.log_dirs:type_name -> klamm.metadata.v1.BytesList
+	17, // 24: klamm.metadata.v1.PartitionChange.replicas:type_name -> klamm.metadata.v1.Int32List
+	18, // 25: klamm.metadata.v1.PartitionChange.directories:type_name -> klamm.metadata.v1.BytesList
+	17, // 26: klamm.metadata.v1.PartitionChange.isr:type_name -> klamm.metadata.v1.Int32List
+	17, // 27: klamm.metadata.v1.PartitionChange.adding_replicas:type_name -> klamm.metadata.v1.Int32List
+	17, // 28: klamm.metadata.v1.PartitionChange.removing_replicas:type_name -> klamm.metadata.v1.Int32List
+	17, // 29: klamm.metadata.v1.PartitionChange.elr:type_name -> klamm.metadata.v1.Int32List
+	17, // 30: klamm.metadata.v1.PartitionChange.last_known_elr:type_name -> klamm.metadata.v1.Int32List
+	25, // 31: klamm.metadata.v1.Quota.user:type_name -> klamm.metadata.v1.QuotaName
+	25, // 32: klamm.metadata.v1.Quota.client_id:type_name -> klamm.metadata.v1.QuotaName
+	25, // 33: klamm.metadata.v1.Quota.ip:type_name -> klamm.metadata.v1.QuotaName
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_cluster_metadata_metadatapb_metadata_proto_init() }
@@ -2125,18 +2282,21 @@ func file_cluster_metadata_metadatapb_metadata_proto_init() {
 		(*Record_BeginTransaction)(nil),
 		(*Record_EndTransaction)(nil),
 		(*Record_AbortTransaction)(nil),
+		(*Record_Quota)(nil),
 	}
 	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[9].OneofWrappers = []any{}
 	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11].OneofWrappers = []any{}
 	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18].OneofWrappers = []any{}
 	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19].OneofWrappers = []any{}
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[24].OneofWrappers = []any{}
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_metadata_metadatapb_metadata_proto_rawDesc), len(file_cluster_metadata_metadatapb_metadata_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
