@@ -53,11 +53,18 @@ func (h *Handlers) decode(ctx context.Context, r *wire.Request) (req kmsg.Reques
 	}
 	req = kmsg.RequestForKey(r.Key)
 	req.SetVersion(r.Version)
-	if err := req.ReadFrom(r.Body); err != nil {
+	if err := readRequest(req, r.Body); err != nil {
 		release()
 		return nil, nil, fmt.Errorf("%w: %s version %d: %w", errBadBody, r.API().Name, r.Version, err)
 	}
 	return req, release, nil
+}
+
+func readRequest(req kmsg.Request, body []byte) error {
+	if err := req.ReadFrom(body); err != nil {
+		return err
+	}
+	return checkStrings(req, len(body))
 }
 
 func nothingHeld() {}
