@@ -24,6 +24,9 @@ var alterations = [][2]string{
 // was altered before.
 const marker = "segment.ms"
 
+// noSuchOp is none of set, delete, append and subtract.
+const noSuchOp = 9
+
 func drawAlterConfigs(d dice) Step {
 	version, topic, only := d.version(44), pick(d, append(slots, "none", "=")...), d.in(10)
 	type alteration struct {
@@ -33,7 +36,14 @@ func drawAlterConfigs(d dice) Step {
 	}
 	var all []alteration
 	for range pick(d, 1, 1, 2, 3) {
-		all = append(all, alteration{pick(d, alterations...), kmsg.IncrementalAlterConfigOp(pick(d, 0, 0, 0, 1, 1, 2, 3, 9)), d.in(8)})
+		all = append(all, alteration{pick(d, alterations...), kmsg.IncrementalAlterConfigOp(pick(d, 0, 0, 0, 1, 1, 2, 3, noSuchOp)), d.in(8)})
+	}
+	for _, a := range all { // which of two faults Kafka meets first is up to Java's hash maps
+		if a.op == noSuchOp {
+			all = all[:1]
+			all[0] = a
+			break
+		}
 	}
 	text := fmt.Sprintf("alter configs v%d %s validate only %v: %v", version, topic, only, all)
 	return Step{Text: text, do: func(p *player, label string) {
