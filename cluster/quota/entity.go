@@ -1,0 +1,57 @@
+package quota
+
+import "github.com/klamm-mq/klamm/cluster/metadata"
+
+// Key is the name of a kind of quota in metadata.
+type Key string
+
+// The quotas of users and clients.
+const (
+	ProducerByteRate       Key = "producer_byte_rate"
+	ConsumerByteRate       Key = "consumer_byte_rate"
+	RequestPercentage      Key = "request_percentage"
+	ControllerMutationRate Key = "controller_mutation_rate"
+)
+
+// Client is who uses something.
+type Client struct {
+	User     string // the name of the principal, without its type
+	ClientID string
+}
+
+// meterID tells who is measured together: a part that the quota is not for is empty.
+type meterID struct {
+	user, clientID   string
+	byUser, byClient bool
+}
+
+// find gives the quota that counts for a client.
+func find(image *metadata.Image, key Key, c Client) (limit float64, id meterID, found bool) {
+	user, client, any := metadata.QuotaFor(c.User), metadata.QuotaFor(c.ClientID), metadata.QuotaForDefault()
+	for _, e := range [...]metadata.QuotaEntity{
+		{User: user, ClientID: client},
+		{User: user, ClientID: any},
+		{User: user},
+		{User: any, ClientID: client},
+		{User: any, ClientID: any},
+		{User: any},
+		{ClientID: client},
+		{ClientID: any},
+	} {
+		if limit, found = image.Quota(e)[string(key)]; found {
+			return limit, idOf(e, c), true
+		}
+	}
+	return 0, meterID{}, false
+}
+
+func idOf(e metadata.QuotaEntity, c Client) meterID {
+	id := meterID{byUser: e.User.Kind != metadata.QuotaNotGiven, byClient: e.ClientID.Kind != metadata.QuotaNotGiven}
+	if id.byUser {
+		id.user = c.User
+	}
+	if id.byClient {
+		id.clientID = c.ClientID
+	}
+	return id
+}
