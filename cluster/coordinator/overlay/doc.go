@@ -21,6 +21,10 @@
 // before go straight into the committed state, which is how a shard loads what was
 // committed long ago without paying for history.
 //
+// A map has room for pending changes only while it has some: a shard has many maps, of
+// which few change at a time, and one change of many keys would otherwise take its room for
+// good. The room is passed on from map to map by the journal.
+//
 // Values are replaced, never modified in place: both versions may share one.
 //
 // Without goroutines and locks; a shard owns its maps.

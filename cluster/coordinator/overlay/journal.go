@@ -7,6 +7,7 @@ import "github.com/klamm-mq/klamm/internal/invariant"
 type Journal struct {
 	end     int64 // changes below are committed
 	pending deque[entry]
+	spares  []any // *pending[K, V] of whatever map
 }
 
 // entry is one pending change; its content is at the same place of its map's own history.
@@ -27,6 +28,7 @@ func (j *Journal) Advance(end int64) {
 	for j.pending.len() > 0 && j.pending.front().offset < j.end {
 		j.pending.popFront().of.commitOldest()
 	}
+	j.release()
 }
 
 // Rollback drops the changes at and above from, newest first. None of them may be
@@ -35,6 +37,16 @@ func (j *Journal) Rollback(from int64) {
 	invariant.Check(from >= j.end, "rollback to %d of what is committed up to %d", from, j.end)
 	for j.pending.len() > 0 && j.pending.back().offset >= from {
 		j.pending.popBack().of.dropNewest()
+	}
+	j.release()
+}
+
+// maxJournalRoom is for how many changes an empty journal keeps room.
+const maxJournalRoom = 4096
+
+func (j *Journal) release() {
+	if j.pending.len() == 0 && len(j.pending.ring) > maxJournalRoom {
+		j.pending = deque[entry]{}
 	}
 }
 

@@ -6,9 +6,14 @@ import "iter"
 type Map[K comparable, V any] struct {
 	journal   *Journal
 	committed map[K]V
-	newest    map[K]uint64 // number of the newest pending change of a key, in history
-	history   deque[change[K, V]]
-	size      int // keys in the newest version
+	pending   *pending[K, V] // nil: nothing is
+	size      int            // keys in the newest version
+}
+
+// pending are the changes of a map that are not committed, at least one.
+type pending[K comparable, V any] struct {
+	newest  map[K]uint64 // number of the newest change of a key, in history
+	history deque[change[K, V]]
 }
 
 // change is one pending change of a key.
@@ -33,9 +38,11 @@ func NewMapIn[K comparable, V any](j *Journal) *Map[K, V] {
 
 // Get finds the newest value of a key, pending or committed.
 func (m *Map[K, V]) Get(k K) (V, bool) {
-	if number, ok := m.newest[k]; ok {
-		c := m.history.at(number)
-		return c.value, !c.deleted
+	if p := m.pending; p != nil {
+		if number, ok := p.newest[k]; ok {
+			c := p.history.at(number)
+			return c.value, !c.deleted
+		}
 	}
 	return m.GetCommitted(k)
 }
@@ -48,7 +55,10 @@ func (m *Map[K, V]) GetCommitted(k K) (V, bool) {
 
 // IsPending tells whether a key has changes that are not committed.
 func (m *Map[K, V]) IsPending(k K) bool {
-	_, ok := m.newest[k]
+	if m.pending == nil {
+		return false
+	}
+	_, ok := m.pending.newest[k]
 	return ok
 }
 
@@ -69,14 +79,15 @@ func (m *Map[K, V]) change(offset int64, c change[K, V]) {
 		m.commit(&c)
 		return
 	}
+	if m.pending == nil {
+		m.pending = takeSpare[K, V](m.journal)
+	}
+	p := m.pending
 	c.before = noChange
-	if number, ok := m.newest[c.key]; ok {
+	if number, ok := p.newest[c.key]; ok {
 		c.before = number
 	}
-	if m.newest == nil {
-		m.newest = make(map[K]uint64)
-	}
-	m.newest[c.key] = m.history.pushBack(c)
+	p.newest[c.key] = p.history.pushBack(c)
 }
 
 func (m *Map[K, V]) commit(c *change[K, V]) {
@@ -89,24 +100,36 @@ func (m *Map[K, V]) commit(c *change[K, V]) {
 
 // commitOldest implements history.
 func (m *Map[K, V]) commitOldest() {
-	number := m.history.head
-	c := m.history.popFront()
+	p := m.pending
+	number := p.history.head
+	c := p.history.popFront()
 	m.commit(&c)
-	if m.newest[c.key] == number {
-		delete(m.newest, c.key)
+	if p.newest[c.key] == number {
+		delete(p.newest, c.key)
 	}
+	m.release()
 }
 
 // dropNewest implements history.
 func (m *Map[K, V]) dropNewest() {
-	c := m.history.popBack()
-	if c.before != noChange && c.before >= m.history.head {
-		m.newest[c.key] = c.before
+	p := m.pending
+	c := p.history.popBack()
+	if c.before != noChange && c.before >= p.history.head {
+		p.newest[c.key] = c.before
 	} else {
-		delete(m.newest, c.key)
+		delete(p.newest, c.key)
 	}
+	m.release()
 	_, has := m.Get(c.key)
 	m.size += presence(has) - presence(!c.deleted)
+}
+
+// release gives up the room of pending changes when there are none.
+func (m *Map[K, V]) release() {
+	if p := m.pending; p.history.len() == 0 {
+		m.pending = nil
+		giveSpare(m.journal, p)
+	}
 }
 
 func presence(is bool) int {
@@ -124,7 +147,12 @@ func (m *Map[K, V]) CommittedLen() int { return len(m.committed) }
 
 // Pending counts the changes that are not committed. A map without keys in either version
 // may have some: those that made and removed a key.
-func (m *Map[K, V]) Pending() int { return m.history.len() }
+func (m *Map[K, V]) Pending() int {
+	if m.pending == nil {
+		return 0
+	}
+	return m.pending.history.len()
+}
 
 // All yields the newest version in no order. The map must not change meanwhile.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
@@ -134,8 +162,11 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 				return
 			}
 		}
-		for k, number := range m.newest {
-			if c := m.history.at(number); !c.deleted && !yield(k, c.value) {
+		if m.pending == nil {
+			return
+		}
+		for k, number := range m.pending.newest {
+			if c := m.pending.history.at(number); !c.deleted && !yield(k, c.value) {
 				return
 			}
 		}
