@@ -345,3 +345,30 @@ func BenchmarkLoad(b *testing.B) {
 		n++
 	}
 }
+
+// A member's id has its instance id or its client's in it and goes into records, where its
+// length has two bytes.
+func TestMemberIDsThatRecordsCannotHoldAreRefused(t *testing.T) {
+	longest := strings.Repeat("i", maxMemberID-randomIDLength)
+	tooLong := longest + "i"
+	for name, c := range map[string]struct {
+		instance *string
+		clientID string
+		want     int16
+	}{
+		"longest instance":       {&longest, tooLong, -2}, // parked
+		"too long an instance":   {&tooLong, "c", kafkaerr.UnknownServerErrorCode},
+		"longest client":         {nil, longest, kafkaerr.MemberIDRequired.Code},
+		"too long a client's id": {nil, tooLong, kafkaerr.UnknownServerErrorCode},
+	} {
+		f := newFixture(t, 1)
+		code := int16(-2)
+		req := testJoin("g")
+		req.InstanceID = c.instance
+		f.carryOut(f.shard.JoinGroup(f.now, Context{Version: 9, ClientID: c.clientID}, req,
+			func(resp *kmsg.JoinGroupResponse) { code = resp.ErrorCode }))
+		if code != c.want {
+			t.Errorf("%s: %s, want %s", name, errorName(code), errorName(c.want))
+		}
+	}
+}

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -109,6 +110,10 @@ func (s *Shard) accepts(g *group, id string) bool {
 // joinNewMember gives a member its id.
 func (s *Shard) joinNewMember(o *op, g *group, j *joinCall) {
 	instance := j.req.InstanceID
+	if !fitsMemberID(instance, j.context.ClientID) {
+		j.refuse("", errIllegalState)
+		return
+	}
 	switch {
 	case instance != nil && g.static[*instance] != nil:
 		s.replaceStaticMember(o, g, g.static[*instance], j)
@@ -139,6 +144,23 @@ func (s *Shard) requireMemberID(o *op, g *group, j *joinCall) {
 	g.pending.add(id, session)
 	s.timers.set(session, o.now.Add(millis(j.req.SessionTimeoutMillis)))
 	j.replyCommitted(o, joinError(id, kafkaerr.MemberIDRequired))
+}
+
+// maxMemberID is the longest id of a member, in bytes: records have two bytes for its
+// length. randomIDLength is what newMemberID adds.
+const (
+	maxMemberID    = math.MaxInt16
+	randomIDLength = 1 + 36
+)
+
+// fitsMemberID tells that a member can get an id, which begins with its instance id if it
+// has one.
+func fitsMemberID(instance *string, clientID string) bool {
+	prefix := clientID
+	if instance != nil {
+		prefix = *instance
+	}
+	return len(prefix)+randomIDLength <= maxMemberID
 }
 
 // newMemberID is the client's name or instance id with a random UUID.
