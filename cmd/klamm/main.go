@@ -99,6 +99,7 @@ func newRoot(std streams) *cobra.Command {
 		newConsume(std),
 		newConform(std),
 		newGroup(std),
+		newLog(std),
 	)
 	return root
 }
