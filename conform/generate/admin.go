@@ -10,14 +10,30 @@ import (
 // alterations are settings of a topic that do not change the answers of other steps: a
 // log learns of them a moment after they are answered.
 var alterations = [][2]string{
-	{"flush.messages", "1"}, {"flush.messages", "0"}, {"flush.ms", "1000"}, {"index.interval.bytes", "0"},
-	{"index.interval.bytes", "-1"}, {"segment.index.bytes", "1048576"}, {"segment.index.bytes", "x"},
-	{"segment.jitter.ms", "0"}, {"segment.jitter.ms", "-1"}, {"file.delete.delay.ms", "60000"}, {"preallocate", "true"},
-	{"preallocate", "maybe"}, {"unclean.leader.election.enable", "true"}, {"delete.retention.ms", "5"},
-	{"min.cleanable.dirty.ratio", "0.3"}, {"min.cleanable.dirty.ratio", "1.5"}, {"no.such.key", "x"},
-	{"leader.replication.throttled.replicas", "*"}, {"leader.replication.throttled.replicas", "0:1"},
-	{"follower.replication.throttled.replicas", "1:1,0:1"}, {"follower.replication.throttled.replicas", "x"},
-	{"max.compaction.lag.ms", "1"}, {"min.compaction.lag.ms", "2"}, {"min.compaction.lag.ms", ""},
+	{"flush.messages", "1"},
+	{"flush.messages", "0"},
+	{"flush.ms", "1000"},
+	{"index.interval.bytes", "0"},
+	{"index.interval.bytes", "-1"},
+	{"segment.index.bytes", "1048576"},
+	{"segment.index.bytes", "x"},
+	{"segment.jitter.ms", "0"},
+	{"segment.jitter.ms", "-1"},
+	{"file.delete.delay.ms", "60000"},
+	{"preallocate", "true"},
+	{"preallocate", "maybe"},
+	{"unclean.leader.election.enable", "true"},
+	{"delete.retention.ms", "5"},
+	{"min.cleanable.dirty.ratio", "0.3"},
+	{"min.cleanable.dirty.ratio", "1.5"},
+	{"no.such.key", "x"},
+	{"leader.replication.throttled.replicas", "*"},
+	{"leader.replication.throttled.replicas", "0:1"},
+	{"follower.replication.throttled.replicas", "1:1,0:1"},
+	{"follower.replication.throttled.replicas", "x"},
+	{"max.compaction.lag.ms", "1"},
+	{"min.compaction.lag.ms", "2"},
+	{"min.compaction.lag.ms", ""},
 }
 
 // marker is set to another value after each alteration. When that is seen, so is all that
