@@ -19,6 +19,7 @@ func deleteRecords() []conform.Scenario {
 		{Name: "deleterecords/recreated-topic", Key: 21, Run: deleteRecreated},
 		{Name: "deleterecords/segments", Key: 21, Run: deleteSegments},
 		{Name: "deleterecords/producers", Key: 21, Run: deleteProducers},
+		{Name: "deleterecords/described", Key: 21, Needs: []int16{35, 61}, Run: deleteDescribed},
 		{Name: "deleterecords/malformed", Key: 21, Run: deleteMalformed},
 	}
 }
@@ -183,6 +184,22 @@ func deleteProducers(r *conform.R) {
 	r.Send("duplicate", produceOf(r, 9, data{"a", 0, batch(1)}))
 	r.Send("gap", produceOf(r, 9, data{"a", 0, batch(3)}))
 	r.Send("next", produceOf(r, 9, data{"a", 0, batch(2)}))
+}
+
+// deleteDescribed looks at sizes and producers after deletions: both are what they were
+// before files go.
+func deleteDescribed(r *conform.R) {
+	ignoreDisk(r)
+	r.CreateTopic("a", 1)
+	for sequence := range int32(4) {
+		b := conform.Batch{Records: r.Values("x", "y"), Idempotent: true, ProducerID: 9, FirstSequence: 2 * sequence}
+		r.Quiet(produceOf(r, 9, data{"a", 0, b.Bytes()}))
+	}
+	for _, offset := range []int64{0, 1, 4, 7, -1} {
+		r.Send(label(2, "delete up to %d", offset), deleteOf(r, 2, offset, place{"a", 0}))
+		r.Send(label(2, "producers after %d", offset), producersOf(r, place{"a", 0}))
+		r.Send(label(2, "sizes after %d", offset), dirsOf(r, 4, "a", 0))
+	}
 }
 
 // deleteMalformed sends bodies that are no request.

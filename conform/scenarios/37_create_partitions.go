@@ -11,6 +11,7 @@ func createPartitions() []conform.Scenario {
 		{Name: "createpartitions/grow", Key: 37, Run: growTopics},
 		{Name: "createpartitions/refused", Key: 37, Run: growRefused},
 		{Name: "createpartitions/assignments", Key: 37, Run: growAssignments},
+		{Name: "createpartitions/internal", Key: 37, Needs: []int16{10}, Run: growInternal},
 		{Name: "createpartitions/several", Key: 37, Run: growSeveral},
 	}
 }
@@ -117,6 +118,16 @@ func growAssignments(r *conform.R) {
 		empty := growOnlyAsk(v, grown(r, "t", 2))
 		empty.Topics[0].Assignment = []kmsg.CreatePartitionsRequestTopicAssignment{}
 		r.Send(label(v, "empty"), empty)
+	}
+}
+
+// growInternal asks for more partitions of a topic that brokers keep for themselves.
+func growInternal(r *conform.R) {
+	awaitCoordinator(r, "g")
+	for _, v := range conform.Versions(37) {
+		for _, count := range []int32{1, 9_999} {
+			r.Send(label(v, "%d partitions", count), growOnlyAsk(v, grown(r, "=__consumer_offsets", count)))
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ func describeTopicPartitions() []conform.Scenario {
 		{Name: "topicpartitions/topics", Key: 75, Run: topicPartitionsOfTopics},
 		{Name: "topicpartitions/limits", Key: 75, Run: topicPartitionsLimits},
 		{Name: "topicpartitions/cursors", Key: 75, Run: topicPartitionsCursors},
+		{Name: "topicpartitions/internal", Key: 75, Needs: []int16{10}, Run: topicPartitionsInternal},
 		{Name: "topicpartitions/page-by-page", Key: 75, Run: topicPartitionsPages},
 	}
 }
@@ -104,6 +105,15 @@ func topicPartitionsCursors(r *conform.R) {
 	all.ResponsePartitionLimit = 1
 	r.Send("of all topics, from the first partition on", all)
 	r.Send("at an unknown topic that is asked for", cursorAt(r, partitionsOf(r, "a", "aa", "b"), "aa", 0))
+}
+
+// topicPartitionsInternal describes a topic that brokers keep for themselves.
+func topicPartitionsInternal(r *conform.R) {
+	r.Ignore("Topics.Partitions.LeaderEpoch") // it rises with each start of a broker
+	awaitCoordinator(r, "g")
+	req := partitionsOf(r, "=__consumer_offsets", "=__transaction_state_", "=__share_group_state_")
+	req.ResponsePartitionLimit = 1
+	r.Send("one partition of it", req)
 }
 
 // topicPartitionsPages follows the cursors through three topics.
