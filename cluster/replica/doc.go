@@ -8,6 +8,7 @@
 //	ListOffsets(*ListOffsetsRequest)
 //	OffsetForLeaderEpoch([]EpochRequestPartition)
 //	DeleteRecords(context.Context, *DeleteRecordsRequest) // blocks up to its timeout
+//	Producers(TopicIDPartition), DescribeLogDirs()
 //	OnMetadataUpdate(delta, image)         // a metadata publisher
 //
 // Requests name partitions by topic id, carry their own results, and fail partition by
