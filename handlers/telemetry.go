@@ -219,7 +219,7 @@ func (t *telemetry) tell(client telemetryClient) telemetryAnswer {
 	if slices.Contains(told.metrics, allMetrics) {
 		told.metrics = []string{allMetrics}
 	}
-	text := strings.Join(told.metrics, ", ") + strconv.Itoa(int(told.interval/time.Millisecond))
+	text := "[" + strings.Join(told.metrics, ", ") + "]" + strconv.Itoa(int(told.interval/time.Millisecond))
 	sum := crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))
 	half := binary.BigEndian.Uint64(client.id[:8]) ^ binary.BigEndian.Uint64(client.id[8:])
 	told.id = int32(sum ^ uint32(half>>32) ^ uint32(half))

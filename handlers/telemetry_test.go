@@ -24,6 +24,15 @@ func subscription(name string, settings ...string) (records []metadata.Record) {
 	return records
 }
 
+// The number of a subscription is the one that Kafka 4.4 gives the same client.
+func TestTelemetrySubscriptionID(t *testing.T) {
+	client := telemetryClient{id: uuid.UUID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, connection: t.Context()}
+	told, err := newTelemetry().get(time.Unix(1000, 0), testImage(t), client)
+	if err != nil || told.id != -725132338 {
+		t.Errorf("%+v %v", told, err)
+	}
+}
+
 func TestTelemetryKeepsTheInterval(t *testing.T) {
 	tel, image, now := newTelemetry(), testImage(t), time.Unix(1000, 0)
 	client := telemetryClient{id: uuid.UUID{1}, connection: t.Context()}

@@ -178,6 +178,8 @@ func checkQuota(e metadata.QuotaEntity, key string, value float64) error {
 		return refuse("there is no quota " + key + " for this entity")
 	}
 	switch {
+	case math.IsNaN(value) || math.IsInf(value, 0):
+		return refuse(key + " must be a number")
 	case value <= 0:
 		return refuse(key + " must be more than 0")
 	case value > limit:
