@@ -100,6 +100,7 @@ func newRoot(std streams) *cobra.Command {
 		newConform(std),
 		newGroup(std),
 		newLog(std),
+		newHealth(std),
 	)
 	return root
 }
