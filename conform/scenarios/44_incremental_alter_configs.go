@@ -20,7 +20,7 @@ func incrementalAlterConfigs() []conform.Scenario {
 		{Name: "incrementalalterconfigs/broker-and-back", Key: 44, Needs: []int16{32}, Invasive: true, Alone: true, Run: changeBrokerAndBack},
 		{Name: "incrementalalterconfigs/group", Key: 44, Needs: []int16{32}, Run: changeGroupConfigs},
 		{Name: "incrementalalterconfigs/client-metrics", Key: 44, Needs: []int16{32}, Run: changeClientMetrics},
-	}, changeEachTopicKey(), changeEachGroupKey())
+	}, configSequences(), changeEachTopicKey(), changeEachGroupKey())
 }
 
 // Operations of IncrementalAlterConfigs.
