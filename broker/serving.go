@@ -123,7 +123,7 @@ func (b *Broker) handlersConfig() handlers.Config {
 		NumPartitions:    -1, DefaultReplicationFactor: -1,
 		FetchMaxBytes:      int(b.cfg.Network.FetchMaxBytes),
 		RequestTimeout:     b.cfg.RequestTimeout,
-		TelemetryMaxBytes:  1 << 20,
+		TelemetryMaxBytes:  b.cfg.Network.TelemetryMaxBytes,
 		MaxWait:            max(0, b.cfg.Network.MaxIdle),
 		MaxPartitionsShown: b.cfg.NewTopics.MaxPartitionsShown,
 		InternalTopics: map[string]handlers.InternalTopic{

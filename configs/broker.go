@@ -78,6 +78,7 @@ type Network struct {
 	QueuedMaxRequestBytes               int64 // -1: the broker's choice
 	FetchMaxBytes                       int32
 	FetchSessionSlots                   int32
+	TelemetryMaxBytes                   int32
 }
 
 // Logs are the paces of log directories.
@@ -216,6 +217,7 @@ func (b *Broker) limits(v values) {
 		QueuedMaxRequestBytes:     v.long("queued.max.request.bytes"),
 		FetchMaxBytes:             v.int("fetch.max.bytes"),
 		FetchSessionSlots:         v.int("max.incremental.fetch.session.cache.slots"),
+		TelemetryMaxBytes:         v.int("telemetry.max.bytes"),
 	}
 	b.NewTopics = NewTopics{
 		Partitions:         v.int("num.partitions"),

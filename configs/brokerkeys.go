@@ -197,6 +197,10 @@ func networkKeys() []Key {
 			Name: "socket.send.buffer.bytes", Type: Int, Default: "102400", Valid: atLeast(-1), Importance: High,
 			Doc: "The sockets' send buffer; -1 for the system's choice.",
 		},
+		{
+			Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Valid: atLeast(1), Importance: Low,
+			Doc: "Most that a client may push of its metrics at once.",
+		},
 	}
 }
 

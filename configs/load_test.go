@@ -92,7 +92,7 @@ func TestDefault(t *testing.T) {
 			SendBufferBytes: 102400, ReceiveBufferBytes: 102400, MaxRequestBytes: 104857600, ListenBacklog: 50,
 			MaxConnections: 2147483647, MaxConnectionsPerIP: 2147483647, MaxConnectionsPerIPOverrides: map[string]int{},
 			MaxConnectionCreationRate: 2147483647, MaxIdle: 10 * time.Minute, QueuedMaxRequests: 500, QueuedMaxRequestBytes: -1,
-			FetchMaxBytes: 57671680, FetchSessionSlots: 1000,
+			FetchMaxBytes: 57671680, FetchSessionSlots: 1000, TelemetryMaxBytes: 1 << 20,
 		},
 		Logs: Logs{
 			RetentionCheckInterval: 5 * time.Minute, RecoveryPointInterval: 30 * time.Second, LogStartCheckpointInterval: time.Minute,

@@ -107,7 +107,7 @@ const later = `
 	share.coordinator.snapshot.update.records.per.snapshot
 	share.coordinator.state.topic.compression.codec share.coordinator.state.topic.prune.interval.ms
 	share.coordinator.write.timeout.ms socket.connection.setup.timeout.max.ms
-	socket.connection.setup.timeout.ms telemetry.max.bytes
+	socket.connection.setup.timeout.ms
 	transaction.abort.timed.out.transaction.cleanup.interval.ms
 	transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
 	transaction.two.phase.commit.enable transactional.id.expiration.ms

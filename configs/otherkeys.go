@@ -229,7 +229,6 @@ const otherKeys = `
 	ssl.truststore.location STRING -
 	ssl.truststore.password PASSWORD -
 	ssl.truststore.type STRING JKS
-	telemetry.max.bytes INT 1048576
 	transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000
 	transaction.partition.verification.enable BOOLEAN true
 	transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000
