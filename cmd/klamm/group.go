@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,6 +68,7 @@ func isStarting(err error) bool {
 func newGroupList(std streams) *cobra.Command {
 	var f clientFlags
 	var states, types []string
+	var output string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List groups with their kind and state",
@@ -81,16 +81,22 @@ func newGroupList(std streams) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				w := tabwriter.NewWriter(std.out, 0, 8, 2, ' ', 0)
-				fmt.Fprintln(w, "GROUP\tTYPE\tPROTOCOL\tSTATE\tCOORDINATOR")
-				for _, g := range groups.Sorted() {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", g.Group, dash(g.GroupType), dash(g.ProtocolType), dash(g.State), g.Coordinator)
+				table, err := newTable(std.out, output, "GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR")
+				if err != nil {
+					return err
 				}
-				return w.Flush()
+				table.showHead()
+				for _, g := range groups.Sorted() {
+					if err := table.row(g.Group, orDash(g.GroupType), orDash(g.ProtocolType), orDash(g.State), g.Coordinator); err != nil {
+						return err
+					}
+				}
+				return table.flush()
 			})
 		},
 	}
 	f.register(cmd)
+	registerOutput(cmd, &output)
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only groups in these states: Stable, Empty, PreparingRebalance …")
 	cmd.Flags().StringSliceVar(&types, "type", nil, "only groups of these kinds: classic, consumer, share, streams")
 	return cmd

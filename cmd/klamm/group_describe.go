@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,6 +16,7 @@ import (
 func newGroupDescribe(std streams) *cobra.Command {
 	var f clientFlags
 	var members, state, all bool
+	var output string
 	cmd := &cobra.Command{
 		Use:   "describe GROUP...",
 		Short: "Show what groups have committed and how far they are behind",
@@ -38,22 +38,26 @@ func newGroupDescribe(std streams) *cobra.Command {
 			if members && state {
 				return usagef("--members and --state exclude each other")
 			}
+			if _, err := isJSON(output); err != nil {
+				return err
+			}
 			return withGroups(cmd.Context(), std, f, names, func(ctx context.Context, admin *kadm.Client) error {
 				groups, failed := describeGroups(ctx, admin, names, all)
 				var err error
 				switch {
 				case members:
-					err = printMembers(std.out, groups)
+					err = printMembers(std.out, output, groups)
 				case state:
-					err = printStates(std.out, groups)
+					err = printStates(std.out, output, groups)
 				default:
-					err = printLags(ctx, std.out, admin, groups)
+					err = printLags(ctx, std.out, output, admin, groups)
 				}
 				return errors.Join(failed, err)
 			})
 		},
 	}
 	f.register(cmd)
+	registerOutput(cmd, &output)
 	cmd.Flags().BoolVar(&all, "all", false, "every group of the cluster")
 	cmd.Flags().BoolVar(&members, "members", false, "the members and what they are assigned")
 	cmd.Flags().BoolVar(&state, "state", false, "state, assignor and coordinator")
@@ -161,38 +165,45 @@ func describeConsumerGroups(ctx context.Context, admin *kadm.Client, names []str
 	return groups, errors.Join(failed...)
 }
 
-func printStates(out io.Writer, groups []group) error {
-	if len(groups) == 0 {
-		return nil
+func printStates(out io.Writer, output string, groups []group) error {
+	table, err := newTable(out, output, "GROUP", "TYPE", "STATE", "ASSIGNOR", "MEMBERS", "COORDINATOR")
+	if err != nil {
+		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "GROUP\tTYPE\tSTATE\tASSIGNOR\tMEMBERS\tCOORDINATOR")
 	for _, g := range groups {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d %s:%d\n", g.name, g.kind, g.state, dash(g.assignor), len(g.members),
-			g.coordinator.NodeID, g.coordinator.Host, g.coordinator.Port)
-	}
-	return w.Flush()
-}
-
-func printMembers(out io.Writer, groups []group) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	head := "GROUP\tMEMBER\tINSTANCE\tHOST\tCLIENT\tASSIGNED\n"
-	for _, g := range groups {
-		for _, m := range g.members {
-			fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, g.name, m.id, dash(m.instance), m.host, dash(m.clientID), assignedText(m.assigned))
-			head = ""
+		c := g.coordinator
+		at := cell{c.NodeID, fmt.Sprintf("%d %s:%d", c.NodeID, c.Host, c.Port)}
+		if err := table.row(g.name, g.kind, g.state, orDash(g.assignor), len(g.members), at); err != nil {
+			return err
 		}
 	}
-	return w.Flush()
+	return table.flush()
 }
 
-// assignedText writes an assignment as topic:0,1 other:2.
-func assignedText(set kadm.TopicsSet) string {
+func printMembers(out io.Writer, output string, groups []group) error {
+	table, err := newTable(out, output, "GROUP", "MEMBER", "INSTANCE", "HOST", "CLIENT", "ASSIGNED")
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		for _, m := range g.members {
+			if err := table.row(g.name, m.id, orDash(m.instance), m.host, orDash(m.clientID), assignedCell(m.assigned)); err != nil {
+				return err
+			}
+		}
+	}
+	return table.flush()
+}
+
+// assignedCell writes an assignment as topic:0,1 other:2, for programs as lists by topic.
+func assignedCell(set kadm.TopicsSet) cell {
 	var texts []string
+	lists := map[string][]int32{}
 	for _, t := range set.Sorted() {
 		texts = append(texts, t.Topic+":"+nodes(t.Partitions))
+		lists[t.Topic] = t.Partitions
 	}
-	return dash(strings.Join(texts, " "))
+	return cell{lists, dash(strings.Join(texts, " "))}
 }
 
 // lagRow is one partition of a group in the table.
@@ -229,9 +240,11 @@ func lagRows(g group, committed kadm.OffsetResponses) []lagRow {
 	return sorted
 }
 
-func printLags(ctx context.Context, out io.Writer, admin *kadm.Client, groups []group) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	head := "GROUP\tTOPIC\tPARTITION\tCOMMITTED\tEND\tLAG\tMEMBER\tHOST\tCLIENT\n"
+func printLags(ctx context.Context, out io.Writer, output string, admin *kadm.Client, groups []group) error {
+	table, err := newTable(out, output, "GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST", "CLIENT")
+	if err != nil {
+		return err
+	}
 	var failed []error
 	for _, g := range groups {
 		committed, err := admin.FetchOffsets(ctx, g.name)
@@ -250,13 +263,22 @@ func printLags(ctx context.Context, out io.Writer, admin *kadm.Client, groups []
 			if row.reader != nil {
 				reader = *row.reader
 			}
-			fmt.Fprintf(w, "%s%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", head, g.name, row.topic, row.partition,
-				committedText(row.committed), offsetText(ends, row.topic, row.partition), row.lag(begins, ends),
-				dash(reader.id), dash(reader.host), dash(reader.clientID))
-			head = ""
+			if err := table.row(g.name, row.topic, row.partition,
+				committedCell(row.committed), offsetCell(ends, row.topic, row.partition), row.lag(begins, ends),
+				orDash(reader.id), orDash(reader.host), orDash(reader.clientID)); err != nil {
+				return err
+			}
 		}
 	}
-	return errors.Join(append(failed, w.Flush())...)
+	return errors.Join(append(failed, table.flush())...)
+}
+
+// committedCell is a committed offset, or a dash where there is none.
+func committedCell(offset int64) cell {
+	if offset < 0 {
+		return cell{nil, "-"}
+	}
+	return cell{offset, fmt.Sprint(offset)}
 }
 
 func committedText(offset int64) string {
@@ -285,11 +307,12 @@ func bounds(ctx context.Context, admin *kadm.Client, rows []lagRow) (begins, end
 
 // lag counts the records that the group has yet to read: those that retention has
 // removed do not count, and a group that committed beyond the end has none.
-func (r lagRow) lag(begins, ends kadm.ListedOffsets) string {
+func (r lagRow) lag(begins, ends kadm.ListedOffsets) cell {
 	begin, known := begins.Lookup(r.topic, r.partition)
 	end, endKnown := ends.Lookup(r.topic, r.partition)
 	if r.committed < 0 || !known || !endKnown || begin.Err != nil || end.Err != nil {
-		return "-"
+		return cell{nil, "-"}
 	}
-	return fmt.Sprint(max(0, end.Offset-max(r.committed, begin.Offset)))
+	lag := max(0, end.Offset-max(r.committed, begin.Offset))
+	return cell{lag, fmt.Sprint(lag)}
 }

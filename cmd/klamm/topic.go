@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -110,6 +110,7 @@ func (r refusal) Unwrap() error { return r.kind }
 func newTopicList(std streams) *cobra.Command {
 	var f clientFlags
 	var internal bool
+	var output string
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List topics with their partition and replica counts",
@@ -121,41 +122,53 @@ func newTopicList(std streams) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				w := tabwriter.NewWriter(std.out, 0, 8, 2, ' ', 0)
-				fmt.Fprintln(w, "TOPIC\tPARTITIONS\tREPLICAS\tID")
+				table, err := newTable(std.out, output, "TOPIC", "PARTITIONS", "REPLICAS", "ID")
+				if err != nil {
+					return err
+				}
+				table.showHead()
 				for _, t := range topics.Sorted() {
 					if t.IsInternal && !internal {
 						continue
 					}
-					fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", t.Topic, len(t.Partitions), t.Partitions.NumReplicas(), uuid.UUID(t.ID))
+					if err := table.row(t.Topic, len(t.Partitions), t.Partitions.NumReplicas(), uuid.UUID(t.ID)); err != nil {
+						return err
+					}
 				}
-				return w.Flush()
+				return table.flush()
 			})
 		},
 	}
 	f.register(cmd)
+	registerOutput(cmd, &output)
 	cmd.Flags().BoolVar(&internal, "internal", false, "also the topics that brokers keep for themselves")
 	return cmd
 }
 
 func newTopicDescribe(std streams) *cobra.Command {
 	var f clientFlags
+	var output string
 	cmd := &cobra.Command{
 		Use:     "describe TOPIC...",
 		Short:   "Show leader, replicas, in-sync replicas and offsets of each partition",
-		Example: "  klamm topic describe orders",
+		Example: "  klamm topic describe orders\n  klamm topic describe orders --output json",
 		Args:    someArgs("topic"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
-				return describeTopics(ctx, std, admin, args)
+				return describeTopics(ctx, std.out, output, admin, args)
 			})
 		},
 	}
 	f.register(cmd)
+	registerOutput(cmd, &output)
 	return cmd
 }
 
-func describeTopics(ctx context.Context, std streams, admin *kadm.Client, names []string) error {
+func describeTopics(ctx context.Context, out io.Writer, output string, admin *kadm.Client, names []string) error {
+	table, err := newTable(out, output, "TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END")
+	if err != nil {
+		return err
+	}
 	topics, err := admin.ListTopicsWithInternal(ctx, names...)
 	if err != nil {
 		return err
@@ -178,37 +191,42 @@ func describeTopics(ctx context.Context, std streams, admin *kadm.Client, names 
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(std.out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "TOPIC\tPARTITION\tLEADER\tEPOCH\tREPLICAS\tIN SYNC\tSTART\tEND")
+	table.showHead()
 	for _, t := range topics.Sorted() {
 		for _, p := range t.Partitions.Sorted() {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\n",
-				t.Topic, p.Partition, nodeName(p.Leader), p.LeaderEpoch, nodes(p.Replicas), nodes(p.ISR),
-				offsetText(begins, t.Topic, p.Partition), offsetText(ends, t.Topic, p.Partition))
+			if err := table.row(
+				t.Topic, p.Partition, nodeName(p.Leader), p.LeaderEpoch, nodeList(p.Replicas), nodeList(p.ISR),
+				offsetCell(begins, t.Topic, p.Partition), offsetCell(ends, t.Topic, p.Partition),
+			); err != nil {
+				return err
+			}
 		}
 	}
-	return errors.Join(append(failed, w.Flush())...)
+	return errors.Join(append(failed, table.flush())...)
 }
 
 // nodeName is a node's id, or a word where there is none.
-func nodeName(id int32) string {
+func nodeName(id int32) cell {
 	if id < 0 {
-		return "none"
+		return cell{nil, "none"}
 	}
-	return fmt.Sprint(id)
+	return cell{id, fmt.Sprint(id)}
 }
+
+// nodeList is a list of ids, for people with commas between them.
+func nodeList(ids []int32) cell { return cell{ids, nodes(ids)} }
 
 func nodes(ids []int32) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", ",")
 }
 
-// offsetText is an offset, or "?" where the leader did not tell.
-func offsetText(offsets kadm.ListedOffsets, topic string, partition int32) string {
+// offsetCell is an offset, or "?" where the leader did not tell.
+func offsetCell(offsets kadm.ListedOffsets, topic string, partition int32) cell {
 	o, ok := offsets.Lookup(topic, partition)
 	if !ok || o.Err != nil {
-		return "?"
+		return cell{nil, "?"}
 	}
-	return fmt.Sprint(o.Offset)
+	return cell{o.Offset, fmt.Sprint(o.Offset)}
 }
 
 func newTopicDelete(std streams) *cobra.Command {

@@ -83,6 +83,12 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return fieldsJSON(append([]Field{{"kind", e.Kind}}, e.Fields...))
 }
 
+// Object is fields as an object alone, in the form that they have in an Entry.
+type Object []Field
+
+// MarshalJSON is an object with the fields in their order, as Entry's.
+func (o Object) MarshalJSON() ([]byte, error) { return fieldsJSON(o) }
+
 func fieldsJSON(fields []Field) ([]byte, error) {
 	var object bytes.Buffer
 	for i, f := range fields {
