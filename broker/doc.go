@@ -18,8 +18,9 @@
 //
 //	directories   lock, identity, checkpoints
 //	listeners     bound, not accepting: a port that is taken is found out early
-//	metadata log  Raft; its publishers open the partition logs, tell the coordinators
-//	              which partitions are theirs, and swap the image
+//	metadata log  Raft; its publishers make the configuration that is set while brokers
+//	              run, open the partition logs, tell the coordinators which partitions
+//	              are theirs, and swap the image
 //	controller    decides while this node leads the metadata log
 //	node          registers, which gives each partition a new leader epoch; heartbeats
 //	wire server   accepts; then the broker is ready
@@ -28,4 +29,8 @@
 // for minutes and is sent away then.
 //
 // A failure on the way undoes what has been done.
+//
+// Parts that follow a changed configuration ask dynamicConfig when they need a value, or are
+// called by it (onChange). Each part has a logger of its own name, whose level can be
+// changed (loggers).
 package broker

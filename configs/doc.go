@@ -30,6 +30,17 @@
 //	later      of Kafka, and not yet supported: one Warning for all
 //	unknown    a Warning each, with the nearest known name
 //
+// # What is set while brokers run
+//
+// Clients set keys on all brokers and on one of them ([Dynamic]); metadata keeps them, and
+// [Broker.With] gives the configuration that results. [IsDynamic] names the keys that may
+// be set so, [Broker.CheckDynamic] refuses the rest. The order of the places is then
+//
+//	default  <  what Load found  <  all brokers  <  this broker  (<  the topic)
+//
+// [Broker.Describe], [DescribeTopic], [DescribeGroup] and [DescribeClientMetrics] list
+// keys as DescribeConfigs answers them, with every place that has a value.
+//
 // A topic's value comes from its own setting, else from the broker key that Kafka calls
 // its synonym, else from the default; see [EffectiveTopic].
 //

@@ -176,6 +176,31 @@ func TestListenerLimits(t *testing.T) {
 	})
 }
 
+// Limits that change count for the next connections, and for those that wait.
+func TestConnectionLimitsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := Limits{MaxConnections: 1}
+		r := newRig(t, Options{Handler: echo, Limits: limits})
+		one := r.dialFrom("a", "broker-1:9092")
+		one.send(metadata(1, "x"))
+		one.expect("1:x")
+		two := r.dialFrom("b", "broker-1:9092")
+		two.send(metadata(2, "y"))
+		two.expect() // waits for its place
+		limits.MaxConnections, limits.MaxConnectionsPerIP = 3, 1
+		r.server.SetConnectionLimits(limits)
+		two.expect("2:y")
+		r.dialFrom("b", "broker-1:9092").expect("EOF")
+		limits.MaxConnectionsPerIP, limits.MaxCreationRate = 0, 1
+		r.server.SetConnectionLimits(limits)
+		three := r.dialFrom("b", "broker-1:9092")
+		three.send(metadata(3, "z"))
+		three.expect("3:z")
+		one.send(metadata(4, "x"))
+		one.expect("4:x") // those that are there stay
+	})
+}
+
 // An authenticated connection may send larger frames than a new one.
 func TestMaxRequestBytesGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
