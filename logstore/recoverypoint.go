@@ -356,9 +356,9 @@ func (l *Log) dropOldSnapshots() {
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	segs := l.segments()
-	bases := make([]int64, len(segs))
-	for i, s := range segs {
-		bases[i] = s.BaseOffset()
+	bases := make([]int64, 0, len(segs)+1)
+	for _, s := range segs {
+		bases = append(bases, s.BaseOffset())
 	}
 	if l.isClosed() {
 		return

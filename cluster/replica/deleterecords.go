@@ -78,12 +78,13 @@ func (m *Manager) deleteOne(part *DeleteRecordsPartition, durable map[*directory
 		part.fail(err)
 		return
 	}
-	promised := false
-	part.required, part.Result.LowWatermark, promised, err = h.DeleteRecords(part.Offset)
-	switch {
-	case err != nil:
+	required, low, promised, err := h.DeleteRecords(part.Offset)
+	if err != nil {
 		part.fail(err)
-	case promised:
+		return
+	}
+	part.required, part.Result.LowWatermark = required, low
+	if promised {
 		durable[h.dir] = append(durable[h.dir], promisedDeletion{part, h.log})
 	}
 }
