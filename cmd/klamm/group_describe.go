@@ -281,13 +281,6 @@ func committedCell(offset int64) cell {
 	return cell{offset, fmt.Sprint(offset)}
 }
 
-func committedText(offset int64) string {
-	if offset < 0 {
-		return "-"
-	}
-	return fmt.Sprint(offset)
-}
-
 // bounds are the starts and ends of the partitions in rows.
 func bounds(ctx context.Context, admin *kadm.Client, rows []lagRow) (begins, ends kadm.ListedOffsets, err error) {
 	var topics []string

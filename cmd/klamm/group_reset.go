@@ -6,10 +6,10 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +26,7 @@ type resetFlags struct {
 	execute   bool
 	dryRun    bool
 	export    bool
+	output    string
 
 	toEarliest, toLatest, toCurrent bool
 	toOffset, shiftBy               int64
@@ -65,6 +66,7 @@ func newGroupReset(std streams) *cobra.Command {
 	flags.BoolVar(&f.allGroups, "all-groups", false, "every group of the cluster")
 	flags.BoolVar(&f.execute, "execute", false, "do it")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only show what would be done; the default")
+	registerOutput(cmd, &f.output)
 	flags.BoolVar(&f.export, "export", false, "print as CSV, for --from-file")
 	flags.BoolVar(&f.toEarliest, "to-earliest", false, "to the first record")
 	flags.BoolVar(&f.toLatest, "to-latest", false, "to the end")
@@ -79,6 +81,9 @@ func newGroupReset(std streams) *cobra.Command {
 
 // check finds contradictions in the flags, and says where to reset.
 func (f *resetFlags) check(cmd *cobra.Command, groups []string) (resetTarget, error) {
+	if _, err := isJSON(f.output); err != nil {
+		return resetTarget{}, err
+	}
 	switch {
 	case f.allGroups == (len(groups) > 0):
 		return resetTarget{}, usagef("want names of groups or --all-groups")
@@ -162,7 +167,7 @@ func resetGroups(ctx context.Context, std streams, admin *kadm.Client, f resetFl
 		more, err := resetGroup(ctx, std, admin, f, name, named, target)
 		rows, failed = append(rows, more...), append(failed, err)
 	}
-	if err := printResets(std, f.export, len(groups) == 1, rows); err != nil {
+	if err := f.printResets(std.out, len(groups) == 1, rows); err != nil {
 		return err
 	}
 	if !f.execute && len(rows) > 0 {
@@ -234,9 +239,9 @@ func mustBeInactive(ctx context.Context, admin *kadm.Client, name string) error 
 
 // printResets prints a table, or what --from-file reads: without the group if there is
 // only one, as Kafka's tool does.
-func printResets(std streams, export, oneGroup bool, rows []resetRow) error {
-	if export {
-		w := csv.NewWriter(std.out)
+func (f *resetFlags) printResets(out io.Writer, oneGroup bool, rows []resetRow) error {
+	if f.export {
+		w := csv.NewWriter(out)
 		for _, row := range rows {
 			record := []string{row.group, row.topic, strconv.Itoa(int(row.partition)), strconv.FormatInt(row.after, 10)}
 			if oneGroup {
@@ -249,13 +254,16 @@ func printResets(std streams, export, oneGroup bool, rows []resetRow) error {
 		w.Flush()
 		return w.Error()
 	}
-	w := tabwriter.NewWriter(std.out, 0, 8, 2, ' ', 0)
-	head := "GROUP\tTOPIC\tPARTITION\tBEFORE\tAFTER\n"
-	for _, row := range rows {
-		fmt.Fprintf(w, "%s%s\t%s\t%d\t%s\t%d\n", head, row.group, row.topic, row.partition, committedText(row.before), row.after)
-		head = ""
+	table, err := newTable(out, f.output, "GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER")
+	if err != nil {
+		return err
 	}
-	return w.Flush()
+	for _, row := range rows {
+		if err := table.row(row.group, row.topic, row.partition, committedCell(row.before), row.after); err != nil {
+			return err
+		}
+	}
+	return table.flush()
 }
 
 // readResetFile reads the file of --from-file into offsets by group and partition.
