@@ -41,7 +41,7 @@ func TestParseHeader(t *testing.T) {
 		{name: "varint cut short", hex: "0003 0009 00000007 ffff 80", err: errBadTags},
 		{name: "unknown key", hex: "00c8 0000 00000007 ffff", err: unserved},
 		{name: "negative key", hex: "ffff 0000 00000007 ffff", err: unserved},
-		{name: "key of a later issue", hex: "0011 0001 00000007 ffff", err: unserved},
+		{name: "key of a later issue", hex: "0044 0001 00000007 ffff", err: unserved},
 		{name: "version too low", hex: "0000 0002 00000007 ffff", err: unserved},
 		{name: "version too high", hex: "0003 000e 00000007 ffff 00", err: unserved},
 		{name: "negative version", hex: "0003 ffff 00000007 ffff", err: unserved},
