@@ -41,7 +41,6 @@ func promised(t *testing.T, fs vfs.FS, l *Log) int64 {
 // is cut.
 func TestTruncationDeeperThanPrepared(t *testing.T) {
 	fs := vfs.NewMem()
-	cut := false
 	faulty := errfs.Wrap(fs, "truncate *.log err=EIO")
 	d, _ := mustOpen(t, testOptions(faulty), epochTime, DefaultConfig())
 	defer d.Abandon()
@@ -52,8 +51,7 @@ func TestTruncationDeeperThanPrepared(t *testing.T) {
 	if err := l.TruncateTo(1); err == nil {
 		t.Fatal("the file could be cut")
 	}
-	cut = faulty.Fired() > 0
-	if got := promised(t, fs, l); !cut || got != 1 {
+	if got, cut := promised(t, fs, l), faulty.Fired() > 0; !cut || got != 1 {
 		t.Errorf("cut %v with %d promised, want 1", cut, got)
 	}
 }

@@ -99,8 +99,11 @@ func orNull(s *string) any {
 
 func memberFields(protocolType string, m kmsg.GroupMetadataValueMember) []dump.Field {
 	fields := []dump.Field{
-		{Name: "member", Value: m.MemberID}, {Name: "instance", Value: orNull(m.InstanceID)}, {Name: "client", Value: m.ClientID},
-		{Name: "host", Value: m.ClientHost}, {Name: "rebalance_timeout_ms", Value: m.RebalanceTimeoutMillis},
+		{Name: "member", Value: m.MemberID},
+		{Name: "instance", Value: orNull(m.InstanceID)},
+		{Name: "client", Value: m.ClientID},
+		{Name: "host", Value: m.ClientHost},
+		{Name: "rebalance_timeout_ms", Value: m.RebalanceTimeoutMillis},
 		{Name: "session_timeout_ms", Value: m.SessionTimeoutMillis},
 	}
 	if protocolType != "consumer" {

@@ -138,8 +138,11 @@ func (d *dumper) snapshot() error {
 		var batches [][]Field
 		for _, b := range p.Batches() {
 			batches = append(batches, []Field{
-				{"first_sequence", b.FirstSequence()}, {"last_sequence", b.LastSequence},
-				{"first_offset", b.FirstOffset()}, {"last_offset", b.LastOffset}, {"timestamp", b.TimestampMs},
+				{"first_sequence", b.FirstSequence()},
+				{"last_sequence", b.LastSequence},
+				{"first_offset", b.FirstOffset()},
+				{"last_offset", b.LastOffset},
+				{"timestamp", b.TimestampMs},
 			})
 		}
 		if err := d.emit("producer",
