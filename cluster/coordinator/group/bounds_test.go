@@ -372,3 +372,5 @@ func TestMemberIDsThatRecordsCannotHoldAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func noTopics(string) uuid.UUID { return uuid.Zero }

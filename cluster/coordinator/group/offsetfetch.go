@@ -19,23 +19,29 @@ const noOffset int64 = -1
 // OffsetFetch reads the committed offsets of a group, those below the high watermark
 // (OffsetMetadataManager.fetchOffsets). Topics bear their names and, where the client asks
 // by id, their ids; null topics ask for everything.
-func (s *Shard) OffsetFetch(req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+func (s *Shard) OffsetFetch(ids TopicIDs, req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
 	offsets := s.offsets[req.Group]
 	if offsets == nil {
-		return fetchOffsets(req, offsetView{none, nothing})
+		return fetchOffsets(ids, req, offsetView{none, nothing})
 	}
-	return fetchOffsets(req, offsetView{offsets.GetCommitted, offsets.AllCommitted()})
+	return fetchOffsets(ids, req, offsetView{offsets.GetCommitted, offsets.AllCommitted()})
 }
+
+// TopicIDs gives the ids of topics that exist, zero for all others. Offsets of a topic that
+// has another id now are not shown, even if they are asked for by name: the broker may have
+// gone down between the deletion of the topic and that of its offsets, and whoever reads
+// the new topic would skip what it has.
+type TopicIDs func(topic string) uuid.UUID
 
 // OffsetFetchStable reads the offsets as they were written last, and answers when they are
 // committed (KIP-447, RequireStable): whoever asks again cannot be told less.
-func (s *Shard) OffsetFetchStable(now time.Time, c Context, req *kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) coordinator.Effects {
+func (s *Shard) OffsetFetchStable(now time.Time, c Context, ids TopicIDs, req *kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) coordinator.Effects {
 	return s.look(now, func(o *op) {
 		view := offsetView{none, nothing}
 		if offsets := s.offsets[req.Group]; offsets != nil {
 			view = offsetView{offsets.Get, offsets.All()}
 		}
-		resp := fetchOffsets(req, view)
+		resp := fetchOffsets(ids, req, view)
 		o.reply(func(err error) {
 			if err != nil {
 				resp = fetchError(c, req, err)
@@ -55,19 +61,23 @@ type offsetView struct {
 func none(topicPartition) (committedOffset, bool)        { return committedOffset{}, false }
 func nothing(func(topicPartition, committedOffset) bool) {}
 
-func fetchOffsets(req *kmsg.OffsetFetchRequestGroup, view offsetView) kmsg.OffsetFetchResponseGroup {
+func fetchOffsets(ids TopicIDs, req *kmsg.OffsetFetchRequestGroup, view offsetView) kmsg.OffsetFetchResponseGroup {
 	resp := kmsg.NewOffsetFetchResponseGroup()
 	resp.Group = req.Group
 	if req.Topics == nil {
-		resp.Topics = allOffsets(view)
+		resp.Topics = allOffsets(ids, view)
 		return resp
 	}
 	for _, t := range req.Topics {
 		rt := kmsg.NewOffsetFetchResponseGroupTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		id := uuid.UUID(t.TopicID)
+		if id.IsZero() {
+			id = ids(t.Topic)
+		}
 		for _, p := range t.Partitions {
 			o, ok := view.get(topicPartition{t.Topic, p})
-			if ok && differentTopic(o.topicID, t.TopicID) {
+			if ok && differentTopic(o.topicID, id) {
 				ok = false // of a topic of that name that was deleted since
 			}
 			rt.Partitions = append(rt.Partitions, fetchedPartition(p, o, ok))
@@ -92,14 +102,16 @@ func fetchedPartition(partition int32, o committedOffset, ok bool) kmsg.OffsetFe
 
 // allOffsets lists everything by topic and partition. The ids stay zero: a client is to
 // learn the current id of a topic, which the handler knows.
-func allOffsets(view offsetView) []kmsg.OffsetFetchResponseGroupTopic {
+func allOffsets(ids TopicIDs, view offsetView) []kmsg.OffsetFetchResponseGroupTopic {
 	type entry struct {
 		at topicPartition
 		o  committedOffset
 	}
 	var entries []entry
 	for at, o := range view.all {
-		entries = append(entries, entry{at, o})
+		if !differentTopic(o.topicID, ids(at.topic)) {
+			entries = append(entries, entry{at, o})
+		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return compareTopicPartition(a.at, b.at) })
 	topics := []kmsg.OffsetFetchResponseGroupTopic{}

@@ -378,10 +378,10 @@ func (s *simulation) fetch(stable bool) {
 		s.seen = max(s.seen, got)
 	}
 	if !stable {
-		hear(s.shard.OffsetFetch(&req))
+		hear(s.shard.OffsetFetch(noTopics, &req))
 		return
 	}
-	s.carryOut(s.shard.OffsetFetchStable(s.now, Context{Version: 9}, &req, hear))
+	s.carryOut(s.shard.OffsetFetchStable(s.now, Context{Version: 9}, noTopics, &req, hear))
 }
 
 // wrong sends what no good client sends.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/coordinator"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // OffsetCommit commits offsets. The caller has resolved and authorized the topics and left
@@ -38,11 +39,23 @@ func (s *Service) offsetFetch(c Context, req *kmsg.OffsetFetchRequestGroup, requ
 	partition := s.partitionFor(req.Group)
 	if requireStable {
 		s.Runtime.Write(partition, func(now time.Time, shard *Shard) coordinator.Effects {
-			return shard.OffsetFetchStable(now, c, req, answer)
+			return shard.OffsetFetchStable(now, c, s.topicIDs(), req, answer)
 		}, failed)
 		return
 	}
-	s.Runtime.Read(partition, func(shard *Shard) { answer(shard.OffsetFetch(req)) }, failed)
+	s.Runtime.Read(partition, func(shard *Shard) { answer(shard.OffsetFetch(s.topicIDs(), req)) }, failed)
+}
+
+// topicIDs are those of now: at least as new as any that the shard's offsets were committed
+// for.
+func (s *Service) topicIDs() TopicIDs {
+	image := s.Image()
+	return func(name string) uuid.UUID {
+		if t := image.Topic(name); t != nil {
+			return t.ID
+		}
+		return uuid.Zero
+	}
 }
 
 // fetchErrorCode is the error of a fetch: consumers before 3.9 do not know

@@ -348,3 +348,39 @@ func TestOffsetsOfDeletedTopics(t *testing.T) {
 		}
 	})
 }
+
+// A broker that goes down after a topic was deleted may not have deleted its offsets. The
+// topic that is made in its place does not have them, whichever way they are asked for.
+func TestOffsetsOutliveTheirTopicByACrash(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *testBroker) {
+		b.createTopic()
+		id := groupsOn(0, 1)[0]
+		old, anew := uuid.UUID{1}, uuid.UUID{2}
+		for i, topicID := range []uuid.UUID{old, anew, uuid.Zero} {
+			req := commitOf(id, "t", int32(i), 7)
+			req.Topics[0].TopicID = topicID
+			b.OffsetCommit(t.Context(), Context{Version: 10}, req)
+		}
+		named := []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: []int32{0, 1, 2}}}
+		want := func(partitions ...int32) {
+			t.Helper()
+			for _, topics := range [][]kmsg.OffsetFetchRequestGroupTopic{nil, named} {
+				for _, stable := range []bool{false, true} {
+					answer := b.OffsetFetch(t.Context(), Context{Version: 8}, []kmsg.OffsetFetchRequestGroup{{Group: id, Topics: topics}}, stable)[0]
+					var got []int32
+					for _, p := range answer.Topics[0].Partitions {
+						if p.Offset == 7 {
+							got = append(got, p.Partition)
+						}
+					}
+					if !slices.Equal(got, partitions) {
+						t.Errorf("stable %t, named %t: offsets in %v, want %v", stable, topics != nil, got, partitions)
+					}
+				}
+			}
+		}
+		want(0, 1, 2) // as long as there is no topic, which may have been the one
+		b.publish(metadata.TopicRecord{Name: "t", ID: anew})
+		want(1, 2)
+	})
+}

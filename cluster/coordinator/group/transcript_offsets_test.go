@@ -82,10 +82,10 @@ func (tr *transcript) cmdFetch(a args) {
 		tr.printf("%s", s)
 	}
 	if a.has("stable") {
-		tr.carryOut(tr.shard.OffsetFetchStable(tr.now, tr.context(a, 10), &req, show))
+		tr.carryOut(tr.shard.OffsetFetchStable(tr.now, tr.context(a, 10), noTopics, &req, show))
 		return
 	}
-	show(tr.shard.OffsetFetch(&req))
+	show(tr.shard.OffsetFetch(noTopics, &req))
 }
 
 func (tr *transcript) cmdDeleteOffsets(a args) {
