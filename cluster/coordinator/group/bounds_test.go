@@ -374,3 +374,27 @@ func TestMemberIDsThatRecordsCannotHoldAreRefused(t *testing.T) {
 }
 
 func noTopics(string) uuid.UUID { return uuid.Zero }
+
+// What clients call themselves is in the ids that they are sent.
+func TestFloodOfLongClientIDsIsBounded(t *testing.T) {
+	f := newFixture(t, 1)
+	client := Context{Version: 9, ClientID: strings.Repeat("c", 30_000)}
+	for range 200 {
+		f.carryOut(f.shard.JoinGroup(f.now, client, testJoin("g"), func(*kmsg.JoinGroupResponse) {}))
+	}
+	p := &f.shard.lookup("g").pending
+	size := 0
+	for id := range p.byID {
+		size += len(id)
+	}
+	if size != p.bytes || size > maxPendingBytes+len(client.ClientID)+randomIDLength || p.len() < 100 {
+		t.Errorf("%d pending members with ids of %d bytes, counted as %d", p.len(), size, p.bytes)
+	}
+	if n := len(f.shard.timers.queue); n > p.len()+2 {
+		t.Errorf("%d timers for %d pending members", n, p.len())
+	}
+	f.pass(10 * time.Second)
+	if p.len() != 0 || p.bytes != 0 {
+		t.Errorf("%d pending members of %d bytes after their sessions", p.len(), p.bytes)
+	}
+}

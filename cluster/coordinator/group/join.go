@@ -129,7 +129,7 @@ func (s *Shard) joinNewMember(o *op, g *group, j *joinCall) {
 // requireMemberID sends a member an id to join with (KIP-394), so that a client that
 // retries does not become a second member.
 func (s *Shard) requireMemberID(o *op, g *group, j *joinCall) {
-	if g.pending.len() >= maxPendingMembers {
+	for g.pending.isFull() {
 		s.metrics.pendingDropped()
 		oldest := g.pending.oldest()
 		s.timers.stop(g.pending.byID[oldest])

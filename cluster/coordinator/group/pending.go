@@ -4,12 +4,24 @@ package group
 // back with it (KIP-394). Each is dropped when its session timeout is over; a flood of
 // joins reaches this number first, and then the oldest is dropped. It is told
 // UNKNOWN_MEMBER_ID when it does come back, and begins anew.
-const maxPendingMembers = 10_000
+//
+// Their ids begin with what the client calls itself, up to 32 KiB, so together they are
+// bounded too.
+const (
+	maxPendingMembers = 10_000
+	maxPendingBytes   = 4 << 20
+)
 
 // pendingMembers are those members, in the order in which they got their ids.
 type pendingMembers struct {
 	byID  map[string]*timer // the session timer of each
 	order []string          // ids; those that left are skipped
+	bytes int               // of the ids in byID
+}
+
+// isFull tells that the oldest is to be forgotten before another comes.
+func (p *pendingMembers) isFull() bool {
+	return p.len() >= maxPendingMembers || p.bytes >= maxPendingBytes
 }
 
 func (p *pendingMembers) len() int { return len(p.byID) }
@@ -25,12 +37,17 @@ func (p *pendingMembers) add(id string, session *timer) {
 	}
 	p.byID[id] = session
 	p.order = append(p.order, id)
+	p.bytes += len(id)
 }
 
 // remove forgets a member. Its timer is the caller's to stop.
 func (p *pendingMembers) remove(id string) {
-	delete(p.byID, id)
+	if p.has(id) {
+		delete(p.byID, id)
+		p.bytes -= len(id)
+	}
 	for len(p.order) > 0 && !p.has(p.order[0]) {
+		p.order[0] = "" // they may be long
 		p.order = p.order[1:]
 	}
 	// Those that left in the middle are dropped when they are the larger part.
