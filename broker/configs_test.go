@@ -148,8 +148,13 @@ func TestDurabilityGoesOneWay(t *testing.T) {
 			value *string
 			want  int16
 		}{
-			{new("fsync"), 0}, {nil, 0}, {new("replicated"), 0}, {new("replicated"), 0},
-			{new("fsync"), kerr.InvalidConfig.Code}, {nil, kerr.InvalidConfig.Code}, {new("x"), kerr.InvalidConfig.Code},
+			{new("fsync"), 0},
+			{nil, 0},
+			{new("replicated"), 0},
+			{new("replicated"), 0},
+			{new("fsync"), kerr.InvalidConfig.Code},
+			{nil, kerr.InvalidConfig.Code},
+			{new("x"), kerr.InvalidConfig.Code},
 		} {
 			expect(t, "durability", setConfig(t, client, topicKind, "events", "durability", step.value), step.want)
 		}

@@ -230,6 +230,7 @@ func (b *Broker) at(source Source, name string) (text string, ok bool) {
 		if key := describedKey(name); key != nil && !key.Unset {
 			return key.Default, true
 		}
+	default: // no place of a broker's value
 	}
 	return text, ok
 }

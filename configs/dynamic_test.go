@@ -105,8 +105,12 @@ func TestPlacesOfAValue(t *testing.T) {
 	}{
 		{"file", Dynamic{}, 5 * 3600 * 1000, SourceDefault, "", 7},
 		{"all", Dynamic{All: all}, 11, SourceDynamicDefault, "log.retention.ms=11 dynamic default, log.retention.hours=5 broker, log.retention.hours=168 default", 8},
-		{"own", Dynamic{All: all, Own: own}, 12, SourceDynamicBroker,
-			"log.retention.ms=12 dynamic broker, log.retention.ms=11 dynamic default, log.retention.hours=5 broker, log.retention.hours=168 default", 8},
+		{
+			"own",
+			Dynamic{All: all, Own: own},
+			12, SourceDynamicBroker,
+			"log.retention.ms=12 dynamic broker, log.retention.ms=11 dynamic default, log.retention.hours=5 broker, log.retention.hours=168 default", 8,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// Derived from one that is derived, as after a second change.
@@ -166,16 +170,31 @@ func TestCheckDynamic(t *testing.T) {
 		key, value string
 		ok         bool
 	}{
-		{"log.retention.ms", "-2", true}, {"log.retention.ms", "x", false}, {"log.retention.hours", "5", false},
-		{"compression.type", "zstd", true}, {"compression.type", "x", false}, {"max.connections.per.ip.overrides", "127.0.0.1:5", true},
-		{"max.connections.per.ip.overrides", "5", false}, {"node.id", "1", false}, {"num.io.threads", "8", false},
-		{"listeners", "PLAINTEXT://:1", false}, {"listener.name.plaintext.ssl.keystore.location", "x", false},
-		{"listener.name.x.no.such", "x", true}, {"no.such", "1", true}, {"", "1", true}, {"durability", "replicated", false},
-		{"leader.replication.throttled.rate", "5", true}, {"leader.replication.throttled.rate", "-1", false},
-		{"num.recovery.threads.per.data.dir", "4", true}, {"num.recovery.threads.per.data.dir", "5", false},
-		{"log.local.retention.ms", "5", true}, {"log.local.retention.ms", "-1", false}, {"log.local.retention.ms", "604800001", false},
+		{"log.retention.ms", "-2", true},
+		{"log.retention.ms", "x", false},
+		{"log.retention.hours", "5", false},
+		{"compression.type", "zstd", true},
+		{"compression.type", "x", false},
+		{"max.connections.per.ip.overrides", "127.0.0.1:5", true},
+		{"max.connections.per.ip.overrides", "5", false},
+		{"node.id", "1", false},
+		{"num.io.threads", "8", false},
+		{"listeners", "PLAINTEXT://:1", false},
+		{"listener.name.plaintext.ssl.keystore.location", "x", false},
+		{"listener.name.x.no.such", "x", true},
+		{"no.such", "1", true},
+		{"", "1", true},
+		{"durability", "replicated", false},
+		{"leader.replication.throttled.rate", "5", true},
+		{"leader.replication.throttled.rate", "-1", false},
+		{"num.recovery.threads.per.data.dir", "4", true},
+		{"num.recovery.threads.per.data.dir", "5", false},
+		{"log.local.retention.ms", "5", true},
+		{"log.local.retention.ms", "-1", false},
+		{"log.local.retention.ms", "604800001", false},
 		{"log.local.retention.bytes", "-1", true},
-		{"internal.metadata.log.segment.bytes", "5", false}, {"ssl.keystore.password", "x", false},
+		{"internal.metadata.log.segment.bytes", "5", false},
+		{"ssl.keystore.password", "x", false},
 	} {
 		for _, own := range []bool{false, true} {
 			err := b.CheckDynamic(nil, map[string]*string{c.key: &c.value}, own)
@@ -203,8 +222,13 @@ func TestChangeList(t *testing.T) {
 		add    bool
 		want   string
 	}{
-		{nil, "compact", true, "delete,compact"}, {new("compact"), "compact", true, "compact"}, {new(""), "compact,delete", true, "compact,delete"},
-		{new("a,b,c"), "b,d", false, "a,c"}, {nil, "delete", false, ""}, {new("a"), "", true, "a,"}, {new("a,,b"), "c,,", true, "a,b,c"},
+		{nil, "compact", true, "delete,compact"},
+		{new("compact"), "compact", true, "compact"},
+		{new(""), "compact,delete", true, "compact,delete"},
+		{new("a,b,c"), "b,d", false, "a,c"},
+		{nil, "delete", false, ""},
+		{new("a"), "", true, "a,"},
+		{new("a,,b"), "c,,", true, "a,b,c"},
 	} {
 		if got := key.ChangeList(c.set, c.values, c.add); got != c.want {
 			t.Errorf("%v %q %t: %q, want %q", c.set, c.values, c.add, got, c.want)
@@ -237,11 +261,22 @@ func TestCheckGroup(t *testing.T) {
 		settings string
 		ok       bool
 	}{
-		{"", true}, {"no.such=1", false}, {"consumer.session.timeout.ms=45000", true}, {"consumer.session.timeout.ms=44999", false},
-		{"consumer.session.timeout.ms=60001", false}, {"consumer.heartbeat.interval.ms=15000", true}, {"consumer.heartbeat.interval.ms=15001", false},
-		{"share.delivery.count.limit=2", true}, {"share.delivery.count.limit=11", false}, {"streams.num.standby.replicas=3", false},
-		{"streams.assignor.name=sticky", true}, {"streams.assignor.name=range", false}, {"errors.deadletterqueue.topic.name=__x", false},
-		{"errors.deadletterqueue.topic.name=x", true}, {"streams.rack.aware.assignment.tags=a,a", false}, {"streams.task.offset.interval.ms=14999", false},
+		{"", true},
+		{"no.such=1", false},
+		{"consumer.session.timeout.ms=45000", true},
+		{"consumer.session.timeout.ms=44999", false},
+		{"consumer.session.timeout.ms=60001", false},
+		{"consumer.heartbeat.interval.ms=15000", true},
+		{"consumer.heartbeat.interval.ms=15001", false},
+		{"share.delivery.count.limit=2", true},
+		{"share.delivery.count.limit=11", false},
+		{"streams.num.standby.replicas=3", false},
+		{"streams.assignor.name=sticky", true},
+		{"streams.assignor.name=range", false},
+		{"errors.deadletterqueue.topic.name=__x", false},
+		{"errors.deadletterqueue.topic.name=x", true},
+		{"streams.rack.aware.assignment.tags=a,a", false},
+		{"streams.task.offset.interval.ms=14999", false},
 		{"share.isolation.level=serializable", false},
 	} {
 		settings := map[string]string{}
@@ -260,10 +295,17 @@ func TestCheckClientMetrics(t *testing.T) {
 		key, value string
 		want       *kafkaerr.Kind
 	}{
-		{"interval.ms", "100", nil}, {"interval.ms", "99", kafkaerr.InvalidRequest}, {"interval.ms", "3600001", kafkaerr.InvalidRequest},
-		{"interval.ms", "x", kafkaerr.InvalidConfig}, {"no.such", "x", kafkaerr.InvalidRequest}, {"metrics", "a.,b.", nil},
-		{"match", "client_id=a.*,client_source_port = 5", nil}, {"match", "no_such=a", kafkaerr.InvalidConfig}, {"match", "client_id", kafkaerr.InvalidConfig},
-		{"match", "client_id=(", kafkaerr.InvalidConfig}, {"match", "client_id=a=b", kafkaerr.InvalidConfig},
+		{"interval.ms", "100", nil},
+		{"interval.ms", "99", kafkaerr.InvalidRequest},
+		{"interval.ms", "3600001", kafkaerr.InvalidRequest},
+		{"interval.ms", "x", kafkaerr.InvalidConfig},
+		{"no.such", "x", kafkaerr.InvalidRequest},
+		{"metrics", "a.,b.", nil},
+		{"match", "client_id=a.*,client_source_port = 5", nil},
+		{"match", "no_such=a", kafkaerr.InvalidConfig},
+		{"match", "client_id", kafkaerr.InvalidConfig},
+		{"match", "client_id=(", kafkaerr.InvalidConfig},
+		{"match", "client_id=a=b", kafkaerr.InvalidConfig},
 	} {
 		err := CheckClientMetrics(map[string]string{c.key: c.value})
 		if c.want == nil && err != nil || c.want != nil && !errors.Is(err, c.want) {

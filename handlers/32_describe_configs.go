@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,7 +30,7 @@ func (h *Handlers) describeConfigs(_ context.Context, _ call, req *kmsg.Describe
 		answer.ResourceType, answer.ResourceName = r.ResourceType, r.ResourceName
 		answer.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
 		var list []configs.Described
-		err := error(kafkaerr.New(kafkaerr.InvalidRequest, "the request names a resource of a type that has no configuration"))
+		err := kafkaerr.New(kafkaerr.InvalidRequest, "the request names a resource of a type that has no configuration")
 		if !unknown { // one such resource is an error of the whole request
 			list, err = h.describe(r)
 		}
@@ -48,13 +49,14 @@ func describable(kind kmsg.ConfigResourceType) bool {
 	switch kind {
 	case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger, clientMetricsResource, groupResource:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // describeMessage is empty, not null, where there is nothing to say; so it is in Kafka.
 func describeMessage(err error) *string {
-	if err == nil || err == error(kafkaerr.UnknownTopicOrPartition) {
+	if err == nil || errors.Is(err, kafkaerr.UnknownTopicOrPartition) {
 		return new(string)
 	}
 	return kafkaerr.Message(err)
@@ -85,6 +87,7 @@ func (h *Handlers) describe(r *kmsg.DescribeConfigsRequestResource) ([]configs.D
 			return nil, err
 		}
 		return h.describeLoggers(), nil
+	default: // of groups and client metrics, whether or not they exist
 	}
 	if r.ResourceName == "" {
 		return nil, kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("a resource of type %d must have a name", r.ResourceType))

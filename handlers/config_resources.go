@@ -79,7 +79,7 @@ func (h *Handlers) checkAlterations(list []alteredResource, validateOnly bool) (
 	answers = make([]configAnswer, len(list))
 	for i, r := range list {
 		var done bool
-		err := error(nil)
+		var err error
 		if times[r.configResource] > 1 {
 			err = kafkaerr.New(kafkaerr.InvalidRequest, "the request names this resource more than once")
 		} else {
@@ -122,8 +122,9 @@ func (h *Handlers) checkAlteration(kind kmsg.ConfigResourceType, name string, se
 		return false, h.checkBrokerSettings(name, settings)
 	case kmsg.ConfigResourceTypeBrokerLogger:
 		return true, h.changeLoggers(name, settings, validateOnly)
+	default:
+		return true, kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("resource type %d has no configuration", kind))
 	}
-	return true, kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("resource type %d has no configuration", kind))
 }
 
 // replaces is the operation of AlterConfigs' settings: the whole map is given.

@@ -207,8 +207,12 @@ func TestListConfigResources(t *testing.T) {
 		code    int16
 		want    []string
 	}{
-		{0, nil, 0, []string{"m"}}, {1, nil, 0, []string{"1", "1", "g", "m", "t"}}, {1, []int8{2}, 0, []string{"t"}},
-		{1, []int8{32, 16}, 0, []string{"g", "m"}}, {1, []int8{4}, 0, []string{"1"}}, {1, []int8{8}, 0, []string{"1"}},
+		{0, nil, 0, []string{"m"}},
+		{1, nil, 0, []string{"1", "1", "g", "m", "t"}},
+		{1, []int8{2}, 0, []string{"t"}},
+		{1, []int8{32, 16}, 0, []string{"g", "m"}},
+		{1, []int8{4}, 0, []string{"1"}},
+		{1, []int8{8}, 0, []string{"1"}},
 		{1, []int8{2, 3}, kafkaerr.UnsupportedVersion.Code, nil},
 	} {
 		req := kmsg.NewPtrListConfigResourcesRequest()

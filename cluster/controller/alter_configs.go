@@ -127,6 +127,7 @@ func (a *alteration) operate(r metadata.Resource, op kmsg.IncrementalAlterConfig
 		return op.Value, nil
 	case kmsg.IncrementalAlterConfigOpDelete:
 		return nil, nil
+	default: // appends and subtracts
 	}
 	key := listKey(r.Type, op.Name)
 	if key == nil {
@@ -148,6 +149,8 @@ func listKey(kind metadata.ResourceType, name string) *configs.Key {
 		key = configs.TopicKey(name)
 	case metadata.BrokerResource:
 		key = configs.BrokerKey(name)
+	default:
+		return nil
 	}
 	if key == nil || key.Type != configs.List {
 		return nil

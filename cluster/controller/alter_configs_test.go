@@ -26,14 +26,18 @@ func configured(t *testing.T, durability metadata.Durability, records ...metadat
 		}}
 	}
 	broker := func(id int32) metadata.Record {
-		return metadata.RegisterBrokerRecord{Broker: metadata.Broker{ID: id, Epoch: int64(id), IncarnationID: uuid.UUID{byte(id)},
-			Listeners: []metadata.Endpoint{{Name: "PLAINTEXT", Host: "b", Port: 9092}}}}
+		return metadata.RegisterBrokerRecord{Broker: metadata.Broker{
+			ID: id, Epoch: int64(id), IncarnationID: uuid.UUID{byte(id)},
+			Listeners: []metadata.Endpoint{{Name: "PLAINTEXT", Host: "b", Port: 9092}},
+		}}
 	}
 	err := d.ReplayAll(append([]metadata.Record{
 		metadata.BootstrapRecord{ClusterID: "c", Durability: durability, Features: []metadata.FeatureLevel{{Name: metadata.FeatureMetadata, Level: 1}}},
 		broker(1), broker(2),
-		metadata.TopicRecord{Name: "led", ID: uuid.UUID{1}}, partition(1, 1, []int32{1}),
-		metadata.TopicRecord{Name: "leaderless", ID: uuid.UUID{2}}, partition(2, metadata.NoLeader, []int32{1}),
+		metadata.TopicRecord{Name: "led", ID: uuid.UUID{1}},
+		partition(1, 1, []int32{1}),
+		metadata.TopicRecord{Name: "leaderless", ID: uuid.UUID{2}},
+		partition(2, metadata.NoLeader, []int32{1}),
 	}, records...)...)
 	if err != nil {
 		t.Fatal(err)

@@ -210,6 +210,7 @@ func (m *Manager) applyConfigs(now time.Time, delta *metadata.Delta) {
 			for topic := range delta.Next().Topics() {
 				changed[topic.Name] = true
 			}
+		default: // nothing that a log reads
 		}
 	}
 	for name := range changed {

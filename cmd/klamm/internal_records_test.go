@@ -36,23 +36,29 @@ func TestDecodeInternal(t *testing.T) {
 		key, value  []byte
 		want        string // "" for bytes that are shown as they are
 	}{
-		{"offset", offsets, offsetKey, (&kmsg.OffsetCommitValue{Version: 1, Offset: 5, Metadata: "a b", CommitTimestamp: 6, ExpireTimestamp: 7}).AppendTo(nil),
-			`x type=offset group=g topic=t partition=3 version=1 committed=5 metadata="a b" commit_timestamp=6 expire_timestamp=7`},
+		{
+			"offset", offsets, offsetKey, (&kmsg.OffsetCommitValue{Version: 1, Offset: 5, Metadata: "a b", CommitTimestamp: 6, ExpireTimestamp: 7}).AppendTo(nil),
+			`x type=offset group=g topic=t partition=3 version=1 committed=5 metadata="a b" commit_timestamp=6 expire_timestamp=7`,
+		},
 		{"offset gone", offsets, offsetKey, nil, `x type=offset group=g topic=t partition=3 deleted=true`},
 		{"offset cut", offsets, offsetKey, []byte{0, 3, 1}, ``},
 		{"key cut", offsets, offsetKey[:4], nil, ``},
-		{"group", offsets, keyOf(2, "g"), group.AppendTo(nil),
+		{
+			"group", offsets, keyOf(2, "g"), group.AppendTo(nil),
 			`x type=group group=g version=3 protocol_type=connect generation=4 protocol=null leader=m state_timestamp=9 ` +
-				`members=[{member=m instance=null client=c host=/h rebalance_timeout_ms=0 session_timeout_ms=0 subscription=base64:/w== assignment=""}]`},
+				`members=[{member=m instance=null client=c host=/h rebalance_timeout_ms=0 session_timeout_ms=0 subscription=base64:/w== assignment=""}]`,
+		},
 		{"group gone", offsets, keyOf(2, "g"), nil, `x type=group group=g deleted=true`},
 		{"consumer group", offsets, keyOf(3, "g"), []byte{0, 0}, `x type=consumer-group group=g value="\x00\x00"`},
 		{"its member", offsets, keyOf(5, "g", "m"), nil, `x type=consumer-group-member group=g member=m deleted=true`},
 		{"its expression", offsets, keyOf(16, "g", "a.*"), nil, `x type=consumer-group-regular-expression group=g expression=a.* deleted=true`},
 		{"its member cut", offsets, keyOf(5, "g"), nil, ``},
 		{"a type to come", offsets, keyOf(99, "g"), nil, ``},
-		{"transaction", transactions, keyOf(0, "tx"), txn.AppendTo(nil),
+		{
+			"transaction", transactions, keyOf(0, "tx"), txn.AppendTo(nil),
 			`x type=transaction transactional_id=tx version=0 producer_id=7 producer_epoch=2 timeout_ms=60000 state=Ongoing partitions=[t:0,2] ` +
-				`last_update_timestamp=5 start_timestamp=4`},
+				`last_update_timestamp=5 start_timestamp=4`,
+		},
 		{"transaction gone", transactions, keyOf(0, "tx"), nil, `x type=transaction transactional_id=tx deleted=true`},
 		{"another topic", "orders", offsetKey, nil, ``},
 		{"no key", offsets, nil, nil, ``},
