@@ -43,8 +43,9 @@ func (b *bounds) offsetForTimestamp(tsMs int64) (TimestampOffset, bool, error) {
 }
 
 // OffsetOfMaxTimestamp finds the first record that has the largest timestamp of the
-// log (KIP-734); false if there is no record. Where none has a timestamp, the largest is
-// -1, as in Kafka. A record that DeleteRecords has put below the log start counts for as
+// log (KIP-734); false if there is no record, or none of that timestamp where a batch says
+// so (Segment.OffsetOfMaxTimestamp). Where none has a timestamp, the largest is -1, as in
+// Kafka. A record that DeleteRecords has put below the log start counts for as
 // long as its segment is there: UnifiedLog.fetchOffsetByTimestamp does not look at the log
 // start here.
 func (l *Log) OffsetOfMaxTimestamp() (at TimestampOffset, found bool, err error) {
@@ -66,7 +67,7 @@ func (b *bounds) offsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 			in, largest = i, t.TimestampMs
 		}
 	}
-	t, found, err := b.segs[in].OffsetForTimestamp(largest, b.segs[in].BaseOffset())
+	t, found, err := b.segs[in].OffsetOfMaxTimestamp(largest)
 	return TimestampOffset(t), found, err
 }
 

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -58,5 +59,31 @@ func TestLargestTimestampBelowTheLogStart(t *testing.T) {
 	}
 	if err := d.Close(epochTime, 0); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestBatchThatClaimsATimestampItDoesNotHold: records below -1 leave their batch with -1, the
+// largest of the log if no other has a time. Kafka looks into the first such batch alone.
+// Found by a random sequence beside Kafka (seed 3001530).
+func TestBatchThatClaimsATimestampItDoesNotHold(t *testing.T) {
+	d, _ := mustOpen(t, testOptions(vfs.NewMem()), epochTime, DefaultConfig())
+	defer d.Abandon()
+	for _, c := range []struct {
+		times []int64
+		found bool
+		at    int64
+	}{
+		{[]int64{-2, -1}, false, 0},
+		{[]int64{-1, -2}, true, 0},
+		{[]int64{-2, 5}, true, 1},
+		{[]int64{-2}, false, 0},
+	} {
+		l := mustCreate(t, d, testID(fmt.Sprint("t", c.times), 0), DefaultConfig())
+		for _, ms := range c.times {
+			mustAppend(t, l, time.UnixMilli(ms), 1, "x")
+		}
+		if at, found, err := l.OffsetOfMaxTimestamp(); found != c.found || at.Offset != c.at || err != nil {
+			t.Errorf("%v: offset %d, %v, %v, want %d, %v", c.times, at.Offset, found, err, c.at, c.found)
+		}
 	}
 }

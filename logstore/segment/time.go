@@ -82,6 +82,30 @@ func (s *Segment) OffsetForTimestamp(timestampMs, from int64) (t TimestampOffset
 	return t, found, err
 }
 
+// OffsetOfMaxTimestamp is the first record with a timestamp of maxMs, which is the
+// segment's largest, in the first batch that says it is its own. A batch of records below
+// -1 says -1 and holds none: then there is none, whatever comes behind it
+// (RecordBatch.offsetOfMaxTimestamp). Errors are OffsetForTimestamp's.
+func (s *Segment) OffsetOfMaxTimestamp(maxMs int64) (t TimestampOffset, found bool, err error) {
+	start, err := s.startForTime(maxMs, s.base)
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	err = s.ForEachBatch(start, maxOffset, func(v batch.View, _ int64) error {
+		if v.MaxTimestamp() < maxMs {
+			return nil
+		}
+		if t, found, err = s.firstRecord(v, maxMs, s.base); err != nil {
+			return err
+		}
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return t, found, err
+}
+
 // maxOffset is larger than any offset.
 const maxOffset = 1<<63 - 1
 
