@@ -79,18 +79,41 @@ func (r *R) deleteGroups() {
 	}
 }
 
+// Of an interrupted run, requests may still be on their way when it has ended: the broker
+// is looked at until so many looks in a row have found nothing, at most maxLooks times.
+const (
+	quietLooks = 4
+	maxLooks   = 60
+	lookPause  = 75 * time.Millisecond
+)
+
 // sweep deletes the topics and groups of the session that no scenario has noted as its
 // own. Most often there is none, and it only looks.
-func (run *session) sweep() (err error) {
+func (run *session) sweep() error {
+	for look, quiet := 0, 0; ; look++ {
+		found, err := run.sweepOnce()
+		if quiet++; found > 0 {
+			quiet = 0
+		}
+		if err != nil || run.ctx.Err() == nil || quiet == quietLooks || look == maxLooks {
+			return err
+		}
+		time.Sleep(lookPause)
+	}
+}
+
+// sweepOnce returns how many it has found.
+func (run *session) sweepOnce() (found int, err error) {
 	s := &Scenario{Name: "cleaning up"}
 	s.Run = func(r *R) {
 		r.created = ours(run.prefix, r.allTopics())
 		if run.target.Advertises(int16(kmsg.ListGroups)) {
 			r.groups = ours(run.prefix, r.allGroups())
 		}
+		found = len(r.created) + len(r.groups)
 	}
 	_, err = play(newRun(context.WithoutCancel(run.ctx), s, run.target, run.prefix), s)
-	return err
+	return found, err
 }
 
 func ours(prefix string, names []string) (found []string) {
