@@ -108,7 +108,10 @@ func fuzzWalk(t *testing.T, c *Codecs, v View) {
 	if errors.Is(err, kafkaerr.MessageTooLarge) {
 		return // skimming may go further
 	}
-	if kafkaerr.Code(err) != kafkaerr.Code(skimErr) || len(whole) != len(skimmed) {
+	// Of a compressed batch that is damaged, skimming may meet the end of the stream, as
+	// Kafka's validator does, where reading meets the record that lies.
+	alike := kafkaerr.Code(err) == kafkaerr.Code(skimErr) || err != nil && skimErr != nil && v.Codec() != None
+	if !alike || len(whole) != len(skimmed) {
 		t.Fatalf("%d records, %v; skimming %d, %v", len(whole), err, len(skimmed), skimErr)
 	}
 	for i := range whole {
