@@ -87,7 +87,7 @@ func FuzzTranscripts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, version int16, answer []byte, text string) {
 		req := kmsg.RequestForKey(key)
 		if req == nil || version < 0 || version > req.MaxVersion() || len(answer) > 1<<16 {
-			t.Skip("no such answer")
+			return
 		}
 		resp := req.ResponseKind()
 		resp.SetVersion(version)
