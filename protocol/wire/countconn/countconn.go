@@ -102,8 +102,8 @@ type rawConn struct {
 
 func newRawConn(raw syscall.RawConn, counts *Counts) *rawConn {
 	r := &rawConn{RawConn: raw}
-	r.read.init(&counts.Reads, &counts.ReadWaits)
-	r.write.init(&counts.Writes, &counts.WriteWaits)
+	r.read.init(&counts.Reads, &counts.ReadWaits, r.read.afterwards)
+	r.write.init(&counts.Writes, &counts.WriteWaits, r.write.beforehand)
 	return r
 }
 
@@ -125,12 +125,25 @@ type counter struct {
 	counted      func(fd uintptr) bool
 }
 
-func (c *counter) init(calls, waits *atomic.Int64) {
+func (c *counter) init(calls, waits *atomic.Int64, counted func(fd uintptr) bool) {
 	c.calls, c.waits = calls, waits
-	c.counted = c.call
+	c.counted = counted
 }
 
-func (c *counter) call(fd uintptr) bool {
+// afterwards counts a read: one that only finds nothing to read is never among the calls,
+// also not for the moment in which somebody may look at them.
+func (c *counter) afterwards(fd uintptr) bool {
+	done := c.fn(fd)
+	if done {
+		c.calls.Add(1)
+	} else {
+		c.waits.Add(1)
+	}
+	return done
+}
+
+// beforehand counts a write, and takes it back if the descriptor was not ready.
+func (c *counter) beforehand(fd uintptr) bool {
 	c.calls.Add(1)
 	done := c.fn(fd)
 	if !done {
