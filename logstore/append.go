@@ -184,7 +184,7 @@ func (l *Log) takeIn(seg *segment.Segment, records []byte) error {
 			return l.ioError("index aborted transaction of", err)
 		}
 	}
-	l.noteTransactions()
+	l.noteProducers()
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (d *Dir) CreateLog(now time.Time, id ID, c Config) (*Log, error) {
 	}
 	l.epochs = epoch.New(d.o.FS, l.path)
 	l.loaded, l.tailKnown, l.dirUnsynced, l.metaUnsynced, l.nameless = true, true, true, true, true
-	l.noteTransactions()
+	l.noteProducers()
 	d.noteRootUnsynced()
 	if !d.register(l) {
 		return nil, fmt.Errorf("create log %s: %w", id, fs.ErrExist)

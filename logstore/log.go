@@ -47,6 +47,8 @@ type Log struct {
 	epochs *epoch.Cache // changed under writer, read at any time
 	// unstable tells LastStable whether transactions matter.
 	unstable atomic.Int32
+	// producerCount is for ProducerCount.
+	producerCount atomic.Int64
 
 	// names is held, shared, by whoever makes, opens or removes files by their names
 	// without holding writer; alone, while the directory is renamed or the log truncated.

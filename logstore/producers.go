@@ -30,7 +30,7 @@ func (l *Log) loadProducers(now time.Time) error {
 		return err
 	}
 	l.loaded = true
-	l.noteTransactions()
+	l.noteProducers()
 	return nil
 }
 
@@ -66,9 +66,10 @@ func (l *Log) replayProducers(from, end int64) error {
 	return nil
 }
 
-// noteTransactions keeps the answer to "does the last stable offset differ from the
-// high watermark" where readers find it without a lock.
-func (l *Log) noteTransactions() {
+// noteProducers keeps where readers find it without a lock how many producers are known,
+// and the answer to "does the last stable offset differ from the high watermark".
+func (l *Log) noteProducers() {
+	l.producerCount.Store(int64(l.producers.Len()))
 	state := noTxns
 	if _, ok := l.producers.FirstUnstableOffset(); ok {
 		state = someTxns
@@ -95,13 +96,16 @@ func (l *Log) LastStable(hw offset.HighWatermark) offset.LastStable {
 		return offset.LastStable(start)
 	}
 	l.producers.OnHighWatermark(int64(hw))
-	l.noteTransactions()
+	l.noteProducers()
 	first, ok := l.producers.FirstUnstableOffset()
 	if !ok {
 		return offset.LastStable(hw)
 	}
 	return offset.LastStable(min(max(first, start), int64(hw)))
 }
+
+// ProducerCount is how many producers the log keeps in memory, 0 before they are loaded.
+func (l *Log) ProducerCount() int { return int(l.producerCount.Load()) }
 
 // Producers describes the producers known, for DescribeProducers. It loads them first.
 func (l *Log) Producers(now time.Time) ([]ProducerInfo, error) {
@@ -142,7 +146,7 @@ func (d *Dir) expireProducers(now time.Time) {
 	for _, l := range d.Logs() {
 		l.writer.Lock()
 		if l.loaded && l.producers.RemoveExpired(now) > 0 {
-			l.noteTransactions()
+			l.noteProducers()
 		}
 		l.writer.Unlock()
 	}

@@ -509,6 +509,6 @@ func (o *opening) rebuildTransactions() error {
 	}
 	l.producers.SetEndOffset(l.marks.end)
 	l.loaded = true
-	l.noteTransactions()
+	l.noteProducers()
 	return nil
 }

@@ -252,7 +252,7 @@ func (l *Log) reloadProducers(now time.Time) (err error) {
 	} else if err := l.replayProducers(l.producers.EndOffset(), end); err != nil {
 		return err
 	}
-	l.noteTransactions()
+	l.noteProducers()
 	return nil
 }
 
@@ -373,7 +373,7 @@ func (l *Log) startAt(now time.Time, o int64) error {
 		return err
 	}
 	l.loaded, l.tailKnown = true, true
-	l.noteTransactions()
+	l.noteProducers()
 	l.mu.Lock()
 	l.segs = []*segment.Segment{seg}
 	l.marks.start, l.marks.end, l.marks.endPos = o, o, 0
@@ -416,7 +416,7 @@ func (l *Log) advanceStart(o int64) bool {
 	l.epochs.TruncateFromStart(o)
 	if l.loaded {
 		l.producers.AdvanceLogStart(o)
-		l.noteTransactions()
+		l.noteProducers()
 	}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
@@ -125,7 +126,7 @@ func TestIdlePartitionsHaveNoGoroutine(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	bubble(t, func(h *harness) {
-		h.topic("alone", 2, alone)
+		id := h.topic("alone", 2, alone)
 		h.topic("pair", 1, assignment{replicas: []int32{1, 2}, isr: []int32{1}, dir: uuid.DirUnassigned}, "min.insync.replicas=2")
 		h.topic("follow", 1, assignment{replicas: []int32{2, 1}, isr: []int32{2, 1}, dir: uuid.DirUnassigned})
 		got := gather(t, reg)
@@ -135,6 +136,9 @@ func TestMetrics(t *testing.T) {
 		} {
 			expect(t, name, got["kafka_server_replicamanager_"+name], want)
 		}
+		expect(t, "producers", got["kafka_server_replicamanager_produceridcount"], 0.0)
+		h.send(id, AcksOne, h.records(&batch.Producer{ID: 7}, "a")).result()
+		expect(t, "producers", gather(t, reg)["kafka_server_replicamanager_produceridcount"], 1.0)
 		h.m.DirectoryFailed(h.dirs[0], fmt.Errorf("gone"))
 		expect(t, "offline", gather(t, reg)["kafka_server_replicamanager_offlinereplicacount"], 4.0)
 	}, withOptions(func(o *Options) { o.Registerer = reg }))

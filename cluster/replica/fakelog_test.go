@@ -96,6 +96,8 @@ func (l *fakeLog) Flushed() offset.Flushed        { return offset.Flushed(l.flus
 
 func (l *fakeLog) CheckpointedHighWatermark() offset.HighWatermark { return offset.HighWatermark(l.hw) }
 
+func (l *fakeLog) ProducerCount() int { return 0 }
+
 func (l *fakeLog) LastStable(hw offset.HighWatermark) offset.LastStable {
 	if l.lso >= 0 && l.lso < int64(hw) {
 		return offset.LastStable(l.lso)

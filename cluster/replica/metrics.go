@@ -6,7 +6,7 @@ import (
 
 // metrics are computed when they are asked for: an idle partition costs nothing.
 type metrics struct {
-	partitions, leaders, offline, underReplicated, underMinISR, atMinISR *prometheus.Desc
+	partitions, leaders, offline, underReplicated, underMinISR, atMinISR, producers *prometheus.Desc
 }
 
 // register makes the metrics under the names that Kafka's usual Prometheus exporter gives
@@ -21,6 +21,7 @@ func (x *metrics) register(reg prometheus.Registerer, m *Manager) {
 	x.underReplicated = desc("underreplicatedpartitions", "Partitions led here with fewer in-sync replicas than replicas.")
 	x.underMinISR = desc("underminisrpartitioncount", "Partitions led here with fewer in-sync replicas than min.insync.replicas.")
 	x.atMinISR = desc("atminisrpartitioncount", "Partitions led here with just min.insync.replicas in-sync replicas.")
+	x.producers = desc("produceridcount", "Producer ids that the partitions remember, each for producer.id.expiration.ms.")
 	if reg != nil {
 		reg.MustRegister(&collector{m})
 		m.traffic.register(reg)
@@ -33,14 +34,14 @@ type collector struct{ m *Manager }
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	x := &c.m.metrics
-	for _, d := range []*prometheus.Desc{x.partitions, x.leaders, x.offline, x.underReplicated, x.underMinISR, x.atMinISR} {
+	for _, d := range []*prometheus.Desc{x.partitions, x.leaders, x.offline, x.underReplicated, x.underMinISR, x.atMinISR, x.producers} {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	var leaders, offline, underReplicated, underMin, atMin int
+	var leaders, offline, underReplicated, underMin, atMin, producers int
 	hs := c.m.all()
 	for _, h := range hs {
 		s := h.Health()
@@ -49,11 +50,12 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		underReplicated += count(s.Leads && s.InSync < s.Replicas)
 		underMin += count(s.Leads && s.InSync < s.MinInSync)
 		atMin += count(s.Leads && s.InSync == s.MinInSync)
+		producers += s.Producers
 	}
 	x := &c.m.metrics
 	for d, n := range map[*prometheus.Desc]int{
 		x.partitions: len(hs), x.leaders: leaders, x.offline: offline,
-		x.underReplicated: underReplicated, x.underMinISR: underMin, x.atMinISR: atMin,
+		x.underReplicated: underReplicated, x.underMinISR: underMin, x.atMinISR: atMin, x.producers: producers,
 	} {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))
 	}

@@ -81,6 +81,7 @@ type Log interface {
 
 	Read(logstore.ReadParams) (logstore.ReadInfo, error)
 	Producers(now time.Time) ([]logstore.ProducerInfo, error)
+	ProducerCount() int
 	LogStart() offset.LogStart
 	LogEnd() offset.LogEnd
 	Flushed() offset.Flushed
@@ -265,6 +266,7 @@ func (p *Partition) LeadsFollowers() bool {
 type Health struct {
 	Leads, Offline              bool
 	InSync, Replicas, MinInSync int
+	Producers                   int // known ids, of followers too
 }
 
 // Health tells how the partition is.
@@ -274,6 +276,7 @@ func (p *Partition) Health() Health {
 	return Health{
 		Leads: p.isLeader, Offline: p.gone != nil,
 		InSync: len(p.isr.committed), Replicas: len(p.followers) + 1, MinInSync: p.effectiveMinISR(),
+		Producers: p.opts.Log.ProducerCount(),
 	}
 }
 
