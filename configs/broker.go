@@ -305,7 +305,7 @@ func (b *Broker) Effective() []BrokerEntry {
 		text, ok := b.store.text(key.Name)
 		e.Null = !ok
 		if ok {
-			e.Value = shown(key.Name, format(b.raw[key.Name]))
+			e.Value = Shown(key.Name, format(b.raw[key.Name]))
 		}
 		if key.Sensitive() && text != "" {
 			e.Value = hidden

@@ -156,7 +156,7 @@ func checkDynamicKey(name, text string) error {
 		return nil
 	default:
 		if _, err := key.Parse(text); err != nil {
-			return refuse("%s = %s: it %v", name, shown(name, text), err)
+			return refuse("%s = %s: it %v", name, Shown(name, text), err)
 		}
 		return nil
 	}

@@ -96,11 +96,11 @@ func TestMillisecondsSaturate(t *testing.T) {
 // The values of secrets are hidden wherever a Key says so or a name sounds like one.
 func TestSecretsAreHidden(t *testing.T) {
 	for _, name := range []string{"ssl.keystore.password", "listener.name.x.plain.sasl.jaas.config", "password.encoder.secret", "sasl.oauthbearer.client.credentials.client.secret", "My.Password"} {
-		if got := shown(name, "hunter2"); got != hidden {
+		if got := Shown(name, "hunter2"); got != hidden {
 			t.Errorf("%s shows %q", name, got)
 		}
 	}
-	if got := shown("log.dirs", "/a"); got != "/a" {
+	if got := Shown("log.dirs", "/a"); got != "/a" {
 		t.Errorf("log.dirs shows %q", got)
 	}
 	if !(&Key{Type: Password}).Sensitive() || (&Key{Type: String}).Sensitive() {

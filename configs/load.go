@@ -205,7 +205,7 @@ func judge(settings map[string]Problem) (warnings []Warning, problems Problems) 
 		p := settings[name]
 		switch what, why := classify(name, p.Value); what {
 		case refused:
-			p.Value, p.Reason = shown(name, p.Value), why+"; the key is refused rather than ignored"
+			p.Value, p.Reason = Shown(name, p.Value), why+"; the key is refused rather than ignored"
 			problems = append(problems, p)
 		case ignored:
 			ignoredNames[name] = true
@@ -261,5 +261,5 @@ func (s *store) parse() (values, Problems) {
 
 func (s *store) problem(name, reason string) Problem {
 	text, _ := s.text(name)
-	return Problem{Place: s.place(name), Key: name, Value: shown(name, text), Reason: reason}
+	return Problem{Place: s.place(name), Key: name, Value: Shown(name, text), Reason: reason}
 }

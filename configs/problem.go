@@ -40,7 +40,8 @@ type Warning string
 // hidden stands for values that are never shown.
 const hidden = "[hidden]"
 
-func shown(name, value string) string {
+// Shown is what people are shown of a value: "[hidden]" if the name is one of a secret.
+func Shown(name, value string) string {
 	if isSecret(name) && value != "" {
 		return hidden
 	}

@@ -132,6 +132,13 @@ func cause(err error) error {
 
 // withAdmin runs fn with an admin client; fn's ctx ends after the timeout.
 func withAdmin(ctx context.Context, std streams, f clientFlags, fn func(context.Context, *kadm.Client) error) error {
+	return withClient(ctx, std, f, func(ctx context.Context, client *kgo.Client) error {
+		return fn(ctx, kadm.NewClient(client))
+	})
+}
+
+// withClient is withAdmin for requests that kadm has no function for.
+func withClient(ctx context.Context, std streams, f clientFlags, fn func(context.Context, *kgo.Client) error) error {
 	client, err := f.connect(ctx, std)
 	if err != nil {
 		return err
@@ -139,7 +146,7 @@ func withAdmin(ctx context.Context, std streams, f clientFlags, fn func(context.
 	defer client.Close()
 	limited, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	err = fn(limited, kadm.NewClient(client))
+	err = fn(limited, client)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return errInterrupted

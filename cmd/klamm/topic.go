@@ -18,13 +18,13 @@ import (
 func newTopic(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topic",
-		Short: "Make, list, describe and delete topics",
+		Short: "Make, list, describe, configure and delete topics",
 		Example: "  klamm topic create orders --partitions 6\n" +
 			"  klamm topic list",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTopicCreate(std), newTopicList(std), newTopicDescribe(std), newTopicDelete(std))
+	cmd.AddCommand(newTopicCreate(std), newTopicList(std), newTopicDescribe(std), newTopicConfig(std), newTopicDelete(std))
 	return cmd
 }
 
