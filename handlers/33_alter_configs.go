@@ -22,25 +22,17 @@ func (h *Handlers) alterConfigs(ctx context.Context, c call, req *kmsg.AlterConf
 		}
 		list = append(list, resource)
 	}
-	answers, left := h.checkAlterations(list, req.ValidateOnly)
-	if len(left) > 0 {
+	pick := func(left []int) kmsg.Request {
 		forwarded := *req
-		forwarded.Resources = nil
-		for _, i := range left {
-			forwarded.Resources = append(forwarded.Resources, req.Resources[i])
-		}
-		decided, err := h.forward(ctx, c, &forwarded)
-		for at, i := range left {
-			if err != nil {
-				answers[i] = configAnswerOf(err)
-				continue
-			}
-			r := &decided.(*kmsg.AlterConfigsResponse).Resources[at]
-			answers[i] = configAnswer{r.ErrorCode, r.ErrorMessage}
-		}
+		forwarded.Resources = placesOf(req.Resources, left)
+		return &forwarded
+	}
+	read := func(decided kmsg.Response, at int) configAnswer {
+		r := &decided.(*kmsg.AlterConfigsResponse).Resources[at]
+		return configAnswer{r.ErrorCode, r.ErrorMessage}
 	}
 	resp := req.ResponseKind().(*kmsg.AlterConfigsResponse)
-	for i, a := range answers {
+	for i, a := range h.alterResources(ctx, c, list, req.ValidateOnly, pick, read) {
 		answer := kmsg.NewAlterConfigsResponseResource()
 		answer.ResourceType, answer.ResourceName = list[i].kind, list[i].name
 		answer.ErrorCode, answer.ErrorMessage = a.code, a.message

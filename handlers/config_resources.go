@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -91,6 +92,36 @@ func (h *Handlers) checkAlterations(list []alteredResource, validateOnly bool) (
 		}
 	}
 	return answers, left
+}
+
+// alterResources is the part that the two requests that alter configuration share: this
+// broker answers what it can, and the controller is asked about the rest. pick gives the
+// request with only the resources in these places, and read what the controller has said
+// of one of them.
+func (h *Handlers) alterResources(ctx context.Context, c call, list []alteredResource, validateOnly bool,
+	pick func(left []int) kmsg.Request, read func(decided kmsg.Response, at int) configAnswer) []configAnswer {
+	answers, left := h.checkAlterations(list, validateOnly)
+	if len(left) == 0 {
+		return answers
+	}
+	decided, err := h.forward(ctx, c, pick(left))
+	for at, i := range left {
+		if err != nil {
+			answers[i] = configAnswerOf(err)
+			continue
+		}
+		answers[i] = read(decided, at)
+	}
+	return answers
+}
+
+// placesOf gives the elements of a list in some places.
+func placesOf[T any](list []T, places []int) []T {
+	picked := make([]T, len(places))
+	for at, i := range places {
+		picked[at] = list[i]
+	}
+	return picked
 }
 
 // setting is one key of a request that alters configuration.
