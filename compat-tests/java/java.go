@@ -1,6 +1,8 @@
 package java
 
 import (
+	"crypto/sha256"
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,20 +11,34 @@ import (
 	"sync"
 )
 
-// Jars is a directory with Apache Kafka 4.4 and what it depends on. They are copied once
-// into the checkout's compat-tests/.cache.
+//go:embed pom.xml
+var pom []byte
+
+// Jars is a directory with Apache Kafka 4.4, its Streams and Connect, and what they depend
+// on. They are copied once into the checkout's compat-tests/.cache, anew for another pom.xml.
 var Jars = sync.OnceValues(func() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	here := filepath.Dir(file)
-	lib := filepath.Join(filepath.Dir(here), ".cache", "kafka-4.4.0")
-	if found, _ := filepath.Glob(filepath.Join(lib, "kafka-clients-*.jar")); len(found) > 0 {
+	cache := filepath.Join(filepath.Dir(here), ".cache")
+	lib := filepath.Join(cache, fmt.Sprintf("kafka-4.4.0-%.4x", sha256.Sum256(pom)))
+	if _, err := os.Stat(lib); err == nil {
 		return lib, nil
 	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	fetched, err := os.MkdirTemp(cache, "fetching-") // another test may fetch at the same time
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(fetched)
 	cmd := exec.Command("mvn", "-q", "-B", "-f", filepath.Join(here, "pom.xml"),
-		"dependency:copy-dependencies", "-DoutputDirectory="+lib, "-DincludeScope=runtime")
+		"dependency:copy-dependencies", "-DoutputDirectory="+fetched, "-DincludeScope=runtime")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		_ = os.RemoveAll(lib)
 		return "", fmt.Errorf("fetch Kafka's jars with Maven: %w\n%s", err, out)
+	}
+	if err := os.Rename(fetched, lib); err != nil && !os.IsExist(err) {
+		return "", err
 	}
 	return lib, nil
 })
