@@ -1,0 +1,25 @@
+// Package peer carries requests of this node to other nodes of the cluster, as Kafka's
+// protocol has them.
+//
+//	Request ──► slot (MaxInFlight) ──► turn (one at a time): connect, write ──► wait
+//	                                                                             ▲
+//	             connection ──► read: answers come in the order of the requests ─┘
+//
+// A Client has one connection at a time. It is opened by the first request that needs it,
+// to the address that is right at that moment; an address that has changed since, and a
+// connection that failed, lead to a new one. After a failed attempt the next one waits, at
+// first 20 ms and at most a second.
+//
+// # What an error means
+//
+// Of a request that failed, nobody knows whether it had an effect, unless the error is that
+// of connecting (ErrNotSent). An answer that does not come within Options.Timeout ends the
+// connection, and with it every request on it: what comes after an answer that is late
+// would be late as well. So does an answer that is malformed, or that nobody asked for.
+//
+// # Goroutines
+//
+// One for each open connection: it reads answers, and ends with it. Close ends all waiting.
+// The turn is a channel, not a mutex, since it is held while the network is waited for;
+// link.mu is held for computation only.
+package peer
