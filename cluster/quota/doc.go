@@ -1,6 +1,15 @@
 // Package quota measures what clients use against what they were given: bytes that they
 // produce and fetch, time that they keep the broker busy, changes that they ask of the
-// controller. It answers for how long a client has to pause; whoever asks makes it pause.
+// controller, connections that they open. It answers for how long a client has to pause;
+// whoever asks makes it pause.
+//
+//	         who asks                       what happens to a client above its limit
+//	Produce  handlers, when it is answered  answered at once, then not read from for the pause
+//	Fetch    handlers                       an empty answer, and the same; the bytes do not count
+//	Request  handlers, each answer          the same as Produce; a pause is at most a window
+//	Mutations  the active controller        newer requests are refused, THROTTLING_QUOTA_EXCEEDED;
+//	                                        older ones carried out; the pause is in the answer
+//	Connections  wire.Server                the listener waits; one from an address is closed
 //
 // # Whose quota it is
 //
@@ -16,6 +25,8 @@
 //	7  client id                for this client id, whoever it is
 //	8  default client id        the same
 //
+// A client without an id has the quotas of its user alone (3 and 6).
+//
 // # How it is measured
 //
 // Meters are Kafka's, so that pauses are Kafka's:
@@ -28,8 +39,11 @@
 //	        not below zero, and then as much as asked for. Whoever finds it below zero waits
 //	        until it is not.
 //
-// [Manager] keeps the meters of one kind of quota: at most MaxMeters, and none that nobody
-// used for an hour. A limit that changes counts from the next use on.
+// [Quotas] has a [Manager] for each kind, with at most maxMeters meters, none of which
+// nobody used for an hour; [Connections] has one meter for the broker, one for each
+// listener, and such a bounded number for addresses. A limit that changes counts from the
+// next use on. While nobody has a quota of a kind, nothing is measured.
 //
-// There is no goroutine and no clock here; a mutex guards the meters.
+// There is no goroutine here, and the only clock is that of Collect; a mutex guards the
+// meters of each kind.
 package quota

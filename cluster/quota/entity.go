@@ -5,18 +5,19 @@ import "github.com/klamm-mq/klamm/cluster/metadata"
 // Key is the name of a kind of quota in metadata.
 type Key string
 
-// The quotas of users and clients.
+// The quotas of users and clients, and that of addresses.
 const (
 	ProducerByteRate       Key = "producer_byte_rate"
 	ConsumerByteRate       Key = "consumer_byte_rate"
 	RequestPercentage      Key = "request_percentage"
 	ControllerMutationRate Key = "controller_mutation_rate"
+	ConnectionCreationRate Key = "connection_creation_rate"
 )
 
 // Client is who uses something.
 type Client struct {
 	User     string // the name of the principal, without its type
-	ClientID string
+	ClientID string // "" if it has none: only quotas of users count for it
 }
 
 // meterID tells who is measured together: a part that the quota is not for is empty.
@@ -25,8 +26,20 @@ type meterID struct {
 	byUser, byClient bool
 }
 
+// limits are the quotas of one kind.
+type limits map[metadata.QuotaEntity]float64
+
+// set makes the limit of an entity what its quotas say; ok tells whether they say anything.
+func (l limits) set(e metadata.QuotaEntity, limit float64, ok bool) {
+	if ok {
+		l[e] = limit
+		return
+	}
+	delete(l, e)
+}
+
 // find gives the quota that counts for a client.
-func find(image *metadata.Image, key Key, c Client) (limit float64, id meterID, found bool) {
+func (l limits) find(c Client) (limit float64, id meterID, found bool) {
 	user, client, any := metadata.QuotaFor(c.User), metadata.QuotaFor(c.ClientID), metadata.QuotaForDefault()
 	for _, e := range [...]metadata.QuotaEntity{
 		{User: user, ClientID: client},
@@ -38,7 +51,10 @@ func find(image *metadata.Image, key Key, c Client) (limit float64, id meterID, 
 		{ClientID: client},
 		{ClientID: any},
 	} {
-		if limit, found = image.Quota(e)[string(key)]; found {
+		if e.ClientID.Kind != metadata.QuotaNotGiven && c.ClientID == "" {
+			continue
+		}
+		if limit, found = l[e]; found {
 			return limit, idOf(e, c), true
 		}
 	}

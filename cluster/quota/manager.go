@@ -1,128 +1,120 @@
 package quota
 
 import (
-	"cmp"
-	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 )
 
-// DefaultMaxMeters bounds the meters of a Manager. Client ids are the clients' choice, and
-// under a default quota each has a meter: beyond the bound the one that was used least
-// recently is forgotten, and begins anew when it is used again.
-const DefaultMaxMeters = 100_000
-
-// idleMeter is how long a meter is kept that nobody uses (Kafka's
-// INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS).
-const idleMeter = time.Hour
-
-// Options configure a Manager. Key is required.
-type Options struct {
-	Key     Key
-	Samples int           // quota.window.num; 11
-	Window  time.Duration // quota.window.size.seconds; 1 s
-	// MaxPause bounds a pause; 0: no bound. Kafka bounds those of RequestPercentage to
-	// one window.
-	MaxPause  time.Duration
-	MaxMeters int // DefaultMaxMeters
-}
-
-// Manager measures one kind of quota. Safe for concurrent use.
+// Manager measures one kind of quota of users and clients. Safe for concurrent use.
 type Manager struct {
-	key       Key
-	window    window
-	maxPause  time.Duration
-	maxMeters int
+	key      Key
+	window   window
+	maxPause time.Duration // 0: no bound
+	clock    clock
+	enabled  atomic.Bool // there is a quota of this kind at all
 
 	mu     sync.Mutex
-	meters map[meterID]*list.Element // of *meter
-	byUse  list.List                 // the one used last is in front
+	limits limits
+	meters meters[meterID]
 }
 
-// meter has both ways to measure; a Manager uses one.
-type meter struct {
-	id     meterID
-	used   time.Time
-	rate   rate
-	bucket bucket
+func newManager(key Key, w window, maxPause time.Duration, c clock) *Manager {
+	return &Manager{key: key, window: w, maxPause: maxPause, clock: c, limits: limits{}}
 }
 
-// New makes a Manager.
-func New(o Options) *Manager {
-	return &Manager{
-		key:      o.Key,
-		window:   window{cmp.Or(o.Samples, 11), cmp.Or(o.Window, time.Second)},
-		maxPause: o.MaxPause, maxMeters: cmp.Or(o.MaxMeters, DefaultMaxMeters),
-		meters: map[meterID]*list.Element{},
+// Enabled tells whether anybody has a quota of this kind: as long as nobody has, whoever asks
+// need not know how much was used. It costs next to nothing.
+func (m *Manager) Enabled() bool { return m.enabled.Load() }
+
+// set makes the quota of an entity what metadata says.
+func (m *Manager) set(e metadata.QuotaEntity, quotas map[string]float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	limit, ok := quotas[string(m.key)]
+	m.limits.set(e, limit, ok)
+	m.enabled.Store(len(m.limits) > 0)
+}
+
+// with calls fn with the meter of a client and its limit, unless it has no quota.
+func (m *Manager) with(now time.Time, c Client, fn func(meter *meter[meterID], limit float64, at moment)) {
+	if !m.Enabled() {
+		return
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	limit, id, found := m.limits.find(c)
+	if !found {
+		return
+	}
+	at := m.clock.at(now)
+	meter := m.meters.get(id, at)
+	meter.limit = limit
+	fn(meter, limit, at)
 }
 
 // Record counts what a client has used (bytes, or percent of a second) and gives the time
 // for which it has to pause, 0 if it is within its quota or has none.
-func (m *Manager) Record(now time.Time, image *metadata.Image, c Client, used float64) time.Duration {
-	limit, id, found := find(image, m.key, c)
-	if !found {
-		return 0
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	meter := m.meter(now, id)
-	meter.rate.record(m.window, used, now)
-	pause := meter.rate.pause(m.window, limit, now)
-	if m.maxPause > 0 {
-		pause = min(pause, m.maxPause)
-	}
+func (m *Manager) Record(now time.Time, c Client, used float64) (pause time.Duration) {
+	m.with(now, c, func(meter *meter[meterID], limit float64, at moment) {
+		meter.rate.record(m.window, used, at)
+		pause = meter.rate.pause(m.window, limit, at)
+		if m.maxPause > 0 {
+			pause = min(pause, m.maxPause)
+		}
+	})
 	return pause
 }
 
-// Unrecord takes back what was recorded and then not done, such as a fetch that is
-// answered without records because its client has to pause.
-func (m *Manager) Unrecord(now time.Time, image *metadata.Image, c Client, used float64) {
-	if _, id, found := find(image, m.key, c); found {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.meter(now, id).rate.record(m.window, -used, now)
-	}
+// Note counts what a client has used without a look at its limit: it counts for the next
+// Record. A negative use takes back what was recorded and then not done, such as a fetch that
+// is answered without records because its client has to pause.
+func (m *Manager) Note(now time.Time, c Client, used float64) {
+	m.with(now, c, func(meter *meter[meterID], _ float64, at moment) {
+		meter.rate.record(m.window, used, at)
+	})
+}
+
+// Paused notes, for metrics, that a client was told to pause.
+func (m *Manager) Paused(now time.Time, c Client, pause time.Duration) {
+	m.with(now, c, func(meter *meter[meterID], _ float64, at moment) {
+		meter.pauses.record(float64(pause.Milliseconds()), at)
+	})
 }
 
 // Take counts n changes unless the client used too much before; then it counts nothing and
 // gives the time after which it may try again. What it asks for at once may exceed the
 // quota: the time after it grows.
-func (m *Manager) Take(now time.Time, image *metadata.Image, c Client, n float64) time.Duration {
-	limit, id, found := find(image, m.key, c)
-	if !found {
-		return 0
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.meter(now, id).bucket.take(m.window, limit, n, now)
+func (m *Manager) Take(now time.Time, c Client, n float64) (pause time.Duration) {
+	m.with(now, c, func(meter *meter[meterID], limit float64, at moment) {
+		if pause = meter.bucket.take(m.window, limit, n, at); pause == 0 {
+			meter.rate.record(m.window, n, at)
+		}
+	})
+	return pause
+}
+
+// Force counts n changes whatever the client used before, for requests that cannot be
+// refused, and gives the time for which it has to pause.
+func (m *Manager) Force(now time.Time, c Client, n float64) (pause time.Duration) {
+	m.with(now, c, func(meter *meter[meterID], limit float64, at moment) {
+		meter.rate.record(m.window, n, at)
+		pause = meter.bucket.force(m.window, limit, n, at)
+	})
+	return pause
 }
 
 // MostAtOnce is how much a client can use in all windows but the current one: no single
-// fetch answers more than that. found is false if the client has no quota.
-func (m *Manager) MostAtOnce(image *metadata.Image, c Client) (most float64, found bool) {
-	limit, _, found := find(image, m.key, c)
+// fetch answers more than that, since it would have to pause whatever it did before. found is
+// false if the client has no quota.
+func (m *Manager) MostAtOnce(c Client) (most float64, found bool) {
+	if !m.Enabled() {
+		return 0, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	limit, _, found := m.limits.find(c)
 	return limit * float64(m.window.samples-1) * m.window.length.Seconds(), found
-}
-
-// meter finds or makes a meter, and drops those that nobody uses.
-func (m *Manager) meter(now time.Time, id meterID) *meter {
-	e := m.meters[id]
-	if e == nil {
-		e = m.byUse.PushFront(&meter{id: id})
-		m.meters[id] = e
-	}
-	m.byUse.MoveToFront(e)
-	e.Value.(*meter).used = now
-	for last := m.byUse.Back(); last != e; last = m.byUse.Back() {
-		old := last.Value.(*meter)
-		if len(m.meters) <= m.maxMeters && now.Sub(old.used) < idleMeter {
-			break
-		}
-		m.byUse.Remove(last)
-		delete(m.meters, old.id)
-	}
-	return e.Value.(*meter)
 }

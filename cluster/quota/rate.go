@@ -11,6 +11,20 @@ type window struct {
 	length  time.Duration // of each
 }
 
+// moment counts milliseconds from a beginning that whoever keeps the meters chose: finer
+// than Kafka measures, pauses would differ from its own.
+type moment int64
+
+// clock makes moments.
+type clock struct{ epoch time.Time }
+
+// at is never 0, which stands for never.
+func (c clock) at(now time.Time) moment { return moment(now.Sub(c.epoch).Milliseconds()) + 1 }
+
+func (m moment) since(other moment) time.Duration {
+	return time.Duration(m-other) * time.Millisecond
+}
+
 // rate is a sum over the last windows (Kafka's Rate over a SampledStat).
 type rate struct {
 	samples []sample // a ring of one more than the window has: the oldest may overlap
@@ -18,16 +32,16 @@ type rate struct {
 }
 
 type sample struct {
-	start, last time.Time // of its first moment and of its last use
+	start, last moment // of its first moment and of its last use
 	sum         float64
 }
 
 // record adds to the current sample, or begins the next if that one is over.
-func (r *rate) record(w window, value float64, now time.Time) {
+func (r *rate) record(w window, value float64, now moment) {
 	if len(r.samples) == 0 {
 		r.samples = append(r.samples, sample{start: now, last: now})
 	}
-	if now.Sub(r.samples[r.current].start) >= w.length {
+	if now.since(r.samples[r.current].start) >= w.length {
 		r.current = (r.current + 1) % (w.samples + 1)
 		if r.current == len(r.samples) {
 			r.samples = append(r.samples, sample{})
@@ -40,19 +54,17 @@ func (r *rate) record(w window, value float64, now time.Time) {
 }
 
 // measure gives the rate in a second and the time that it is measured over.
-func (r *rate) measure(w window, now time.Time) (perSecond float64, over time.Duration) {
+func (r *rate) measure(w window, now moment) (perSecond float64, over time.Duration) {
 	oldest, sum := now, 0.0
 	for i := range r.samples {
 		s := &r.samples[i]
-		if now.Sub(s.last) >= time.Duration(w.samples)*w.length {
+		if now.since(s.last) >= time.Duration(w.samples)*w.length {
 			*s = sample{start: now, last: now}
 		}
-		if s.start.Before(oldest) {
-			oldest = s.start
-		}
+		oldest = min(oldest, s.start)
 		sum += s.sum
 	}
-	over = now.Sub(oldest)
+	over = now.since(oldest)
 	if missing := w.samples - 1 - int(over/w.length); missing > 0 {
 		over += time.Duration(missing) * w.length
 	}
@@ -61,7 +73,7 @@ func (r *rate) measure(w window, now time.Time) (perSecond float64, over time.Du
 }
 
 // pause is how long nothing may happen until the rate is down at the limit.
-func (r *rate) pause(w window, limit float64, now time.Time) time.Duration {
+func (r *rate) pause(w window, limit float64, now moment) time.Duration {
 	perSecond, over := r.measure(w, now)
 	if perSecond <= limit {
 		return 0
@@ -72,4 +84,38 @@ func (r *rate) pause(w window, limit float64, now time.Time) time.Duration {
 // milliseconds rounds as Kafka does, up to what fits an answer.
 func milliseconds(ms float64) time.Duration {
 	return time.Duration(math.Floor(min(ms, math.MaxInt32)+0.5)) * time.Millisecond
+}
+
+// average is that of the values of the last minute, at least the last half of it (Kafka's
+// Avg with the samples of metrics that are no quotas).
+type average struct {
+	halves [2]struct {
+		start moment
+		sum   float64
+		count int
+	}
+	current int
+}
+
+const halfMinute = 30 * time.Second
+
+func (a *average) record(value float64, now moment) {
+	if now.since(a.halves[a.current].start) >= halfMinute {
+		a.current = 1 - a.current
+		a.halves[a.current].start, a.halves[a.current].sum, a.halves[a.current].count = now, 0, 0
+	}
+	h := &a.halves[a.current]
+	h.sum += value
+	h.count++
+}
+
+// measure is 0 if there were none.
+func (a *average) measure(now moment) float64 {
+	sum, count := 0.0, 0
+	for _, h := range a.halves {
+		if now.since(h.start) < 2*halfMinute {
+			sum, count = sum+h.sum, count+h.count
+		}
+	}
+	return sum / float64(max(count, 1))
 }
