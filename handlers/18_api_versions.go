@@ -35,7 +35,7 @@ func (h *Handlers) apiVersions(_ context.Context, c call, req *kmsg.ApiVersionsR
 		c.request.Conn.SetClientSoftware(req.ClientSoftwareName, req.ClientSoftwareVersion)
 	}
 	for api := range protocol.Served() {
-		if !api.Advertised() {
+		if !api.Advertised() || api.Listeners&c.request.Conn.Listener.Kind == 0 {
 			continue
 		}
 		key := kmsg.NewApiVersionsResponseApiKey()

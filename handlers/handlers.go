@@ -47,9 +47,11 @@ type Options struct {
 	Image    func() *metadata.Image // the newest published image
 	Replicas Replicas
 	Node     Node
-	Groups   Groups
-	Sessions *fetchsession.Cache
-	Features []metadata.Feature // supported by this broker
+	// Controller answers what comes on controller listeners; nil on a node without any.
+	Controller Controller
+	Groups     Groups
+	Sessions   *fetchsession.Cache
+	Features   []metadata.Feature // supported by this broker
 	// Advertised tells whether a listener was given an advertised address.
 	Advertised func(listener string) bool
 	// Quorum tells who keeps the metadata log.
@@ -96,6 +98,8 @@ type Handlers struct {
 	image      func() *metadata.Image
 	replicas   Replicas
 	node       Node
+	controller Controller
+	beats      heartbeatConns
 	groups     Groups
 	sessions   *fetchsession.Cache
 	features   []metadata.Feature
@@ -119,7 +123,7 @@ type Handlers struct {
 // New builds the handlers. Close waits for what they started.
 func New(o Options) *Handlers {
 	h := &Handlers{
-		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, groups: o.Groups, sessions: o.Sessions,
+		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, controller: o.Controller, groups: o.Groups, sessions: o.Sessions,
 		quorum: o.Quorum, telemetry: newTelemetry(),
 		features: o.Features, advertised: o.Advertised, configs: o.Configs, loggers: o.Loggers, config: o.Config,
 		logger: o.Logger, rand: o.Rand, decoding: newDecodeBudget(),
@@ -146,7 +150,9 @@ func (call) principal() string { return "User:ANONYMOUS" }
 
 // forward sends a request to the controller.
 func (h *Handlers) forward(ctx context.Context, c call, req kmsg.Request) (kmsg.Response, error) {
-	resp, _, err := h.node.Call(ctx, controller.Call{Request: req, Principal: c.principal(), Received: c.request.Received})
+	resp, _, err := h.node.Call(ctx, controller.Call{
+		Request: req, Principal: c.principal(), Client: c.client(), Received: c.request.Received,
+	})
 	return resp, err
 }
 

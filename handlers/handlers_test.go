@@ -160,7 +160,7 @@ func newFixture(t testing.TB) *fixture {
 
 func (f *fixture) request(req kmsg.Request) *wire.Request {
 	r := wire.NewRequest(f.buffers, req.Key(), req.GetVersion(), req.AppendTo(nil))
-	r.Conn.Listener = wire.ListenerInfo{Name: "PLAINTEXT"}
+	r.Conn.Listener = wire.ListenerInfo{Name: "PLAINTEXT", Kind: protocol.BrokerListener}
 	r.Conn.Local = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9092}
 	r.Received = time.Now()
 	return r
@@ -343,7 +343,7 @@ func TestApiVersions(t *testing.T) {
 		}
 	}
 	resp := ask[*kmsg.ApiVersionsResponse](t, f, request(3, "a", "1"))
-	const unadvertised = 2 // of client telemetry
+	const unadvertised = 2 + 5 // of client telemetry, and of controller listeners
 	if len(resp.ApiKeys) != len(protocol.APIs())-unadvertised || resp.ApiKeys[0].ApiKey != 0 || resp.ApiKeys[0].MinVersion != 0 {
 		t.Errorf("keys %+v: Produce must be advertised from 0 (KAFKA-18659)", resp.ApiKeys)
 	}

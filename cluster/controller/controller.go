@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -249,8 +250,10 @@ type Call struct {
 	// ListPartitionReassignments, BrokerRegistration, BrokerHeartbeat, AllocateProducerIDs or
 	// AlterPartition requests, with its Version set. The controller does not keep or change it.
 	Request   kmsg.Request
-	Principal string // for logs
-	Access    Access // what the principal may do; nil: everything
+	Principal string // type:name
+	// Client is the address that the request came from; the zero value if it is not known.
+	Client netip.Addr
+	Access Access // what the principal may do; nil: everything
 	// Received is when the first broker got the request; CreateTopics and DeleteTopics
 	// count their timeout from it. Zero: now.
 	Received time.Time

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
@@ -15,6 +16,7 @@ const (
 	tagReason         = 10_000 // BrokerRegistration's response: why it was refused, text
 	tagUnadvertised   = 10_000 // BrokerRegistration's listener: its host is a guess (D22), empty
 	tagFailedReplicas = 10_000 // BrokerHeartbeat: see FailedReplica (D24)
+	tagPosition       = 10_001 // responses of Envelope and BrokerRegistration: see SetPosition
 )
 
 // FailedReplica is a replica whose log is damaged or whose broker has no room for it. Its
@@ -55,6 +57,22 @@ func FailedReplicas(req *kmsg.BrokerHeartbeatRequest) ([]FailedReplica, error) {
 		})
 	}
 	return failed, nil
+}
+
+// SetPosition says which position of the metadata log an answer depends on: an image at
+// least as new shows what was decided. On the wire it is index and term, 8 bytes each.
+func SetPosition(tags *kmsg.Tags, at metadata.Position) {
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, 16), at.Index)
+	tags.Set(tagPosition, binary.BigEndian.AppendUint64(value, at.Term))
+}
+
+// PositionOf reads it, false if there is none.
+func PositionOf(tags *kmsg.Tags) (at metadata.Position, ok bool) {
+	value := tagValue(tags, tagPosition)
+	if len(value) != 16 {
+		return at, false
+	}
+	return metadata.Position{Index: binary.BigEndian.Uint64(value), Term: binary.BigEndian.Uint64(value[8:])}, true
 }
 
 // SetUnadvertised marks a listener whose host is a guess: a wildcard listener without

@@ -23,6 +23,10 @@ const (
 // DefaultMaxFreeBytes bounds the free list of large buffers.
 const DefaultMaxFreeBytes = 64 << 20
 
+// maxHeldBytes bounds large buffers in use and free together: when frames in flight come
+// near their own bound, a free list on top of them would be memory that nobody needs.
+const maxHeldBytes = DefaultQueuedRequestBytes
+
 // Buffers is a set of pools of byte buffers in size classes, shared by everything that
 // a broker sends and receives. It is safe for concurrent use; the zero value is not ready.
 type Buffers struct {
@@ -117,11 +121,13 @@ func classSize(class int) int {
 	return 1<<k + (class%4)<<(k-2)
 }
 
-// freeList keeps large buffers, at most maxBytes of them.
+// freeList keeps large buffers, at most maxBytes of them, and with those in use at most
+// maxHeldBytes.
 type freeList struct {
 	mu       sync.Mutex
 	maxBytes int
 	bytes    int
+	inUse    int // bytes of large buffers that are not in the list
 	stacks   [numClasses][]*buffer
 	low      [numClasses]int // fewest in the stack since the last trim
 }
@@ -129,6 +135,7 @@ type freeList struct {
 func (f *freeList) pop(class int) *buffer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.inUse += classSize(class)
 	s := f.stacks[class]
 	if len(s) == 0 {
 		return nil
@@ -144,7 +151,8 @@ func (f *freeList) pop(class int) *buffer {
 func (f *freeList) push(buf *buffer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.bytes+len(buf.b) > f.maxBytes {
+	f.inUse = max(f.inUse-len(buf.b), 0) // an adopted one was never taken
+	if free := f.bytes + len(buf.b); free > f.maxBytes || free+f.inUse > maxHeldBytes {
 		return
 	}
 	f.stacks[buf.class] = append(f.stacks[buf.class], buf)

@@ -76,7 +76,7 @@ func (r *Request) String() string {
 // body is not pooled.
 func NewRequest(pool *Buffers, key, version int16, body []byte) *Request {
 	api, _ := protocol.Lookup(key)
-	r := &Request{Key: key, Version: version, Body: body, Conn: &ConnInfo{}, api: api, pool: pool}
+	r := &Request{Key: key, Version: version, Body: body, Conn: &ConnInfo{Listener: ListenerInfo{Kind: protocol.BrokerListener}}, api: api, pool: pool}
 	r.frame.hold(pool, &buffer{b: body, class: -1}, nil)
 	r.owned.Store(true)
 	return r
