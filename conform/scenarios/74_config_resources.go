@@ -14,8 +14,9 @@ func configResources() []conform.Scenario {
 		{Name: "configresources/list", Key: 74, Run: listConfigResources},
 		{Name: "configresources/own", Key: 74, Needs: []int16{44}, Run: listOwnResources},
 		// Kafka answers 71 and 72, but does not advertise them without a plugin.
-		{Name: "telemetry/subscriptions", Key: 74, Run: telemetrySubscriptions},
-		{Name: "telemetry/push", Key: 74, Run: telemetryPush},
+		// Alone: a broker forgets whom it has told what when a subscription changes.
+		{Name: "telemetry/subscriptions", Key: 74, Run: telemetrySubscriptions, Alone: true},
+		{Name: "telemetry/push", Key: 74, Run: telemetryPush, Alone: true},
 	}
 }
 
