@@ -47,60 +47,6 @@ func readAll(t testing.TB, addr, topic string, n int) []*kgo.Record {
 	return got
 }
 
-func TestProduceAndConsumeWithEveryCodec(t *testing.T) {
-	broker := harness.Start(t)
-	codecs := map[string]kgo.CompressionCodec{
-		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
-		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
-	}
-	for name, codec := range codecs {
-		t.Run(name, func(t *testing.T) {
-			const n = 1000
-			topic := "codec-" + name
-			p := client(t, broker.Addr, kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(codec))
-			ctx := deadline(t, time.Minute)
-			for i := range n {
-				p.Produce(ctx, &kgo.Record{
-					Topic: topic, Key: fmt.Append(nil, "k", i), Value: fmt.Append(nil, "value of record ", i),
-					Headers: []kgo.RecordHeader{{Key: "i", Value: fmt.Append(nil, i)}},
-				}, func(_ *kgo.Record, err error) {
-					if err != nil {
-						t.Errorf("record %d: %v", i, err)
-					}
-				})
-			}
-			if err := p.Flush(ctx); err != nil {
-				t.Fatal(err)
-			}
-			for i, r := range readAll(t, broker.Addr, topic, n) {
-				if want := fmt.Sprint("value of record ", i); string(r.Value) != want || r.Offset != int64(i) {
-					t.Fatalf("record %d: got %q at offset %d, want %q", i, r.Value, r.Offset, want)
-				}
-				if string(r.Headers[0].Value) != fmt.Sprint(i) {
-					t.Fatalf("record %d: header %q", i, r.Headers[0].Value)
-				}
-			}
-		})
-	}
-}
-
-func TestAcks(t *testing.T) {
-	broker := harness.Start(t)
-	for name, acks := range map[string]kgo.Acks{"none": kgo.NoAck(), "leader": kgo.LeaderAck(), "all": kgo.AllISRAcks()} {
-		t.Run(name, func(t *testing.T) {
-			topic := "acks-" + name
-			p := client(t, broker.Addr, kgo.AllowAutoTopicCreation(), kgo.RequiredAcks(acks), kgo.DisableIdempotentWrite())
-			ctx := deadline(t, time.Minute)
-			for i := range 100 {
-				if err := p.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: fmt.Append(nil, i)}).FirstErr(); err != nil {
-					t.Fatalf("record %d: %v", i, err)
-				}
-			}
-			readAll(t, broker.Addr, topic, 100)
-		})
-	}
-}
-
 // A topic that Metadata shows with a leader accepts writes: Kafka 4.4 may answer
 // NOT_LEADER_OR_FOLLOWER to a first batch, after which an idempotent producer can hang.
 func TestTopicAcceptsWritesAsSoonAsMetadataShowsIt(t *testing.T) {

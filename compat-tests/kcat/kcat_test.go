@@ -40,29 +40,6 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestCodecsAndAcks(t *testing.T) {
-	b := harness.Start(t)
-	want := lines(3000)
-	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
-		for _, acks := range []string{"0", "1", "all"} {
-			topic := "t-" + codec + "-" + acks
-			kcat(t, b, want, "-P", "-t", topic, "-z", codec, "-X", "acks="+acks)
-			if got := kcat(t, b, "", "-C", "-t", topic, "-o", "beginning", "-c", "3000", "-q"); got != want {
-				t.Errorf("%s acks=%s: read back %d bytes, wrote %d", codec, acks, len(got), len(want))
-			}
-		}
-	}
-}
-
-func TestIdempotentProducer(t *testing.T) {
-	b := harness.Start(t)
-	want := lines(5000)
-	kcat(t, b, want, "-P", "-t", "once", "-X", "enable.idempotence=true")
-	if got := kcat(t, b, "", "-C", "-t", "once", "-o", "beginning", "-e", "-q"); got != want {
-		t.Fatalf("read back %d bytes, wrote %d", len(got), len(want))
-	}
-}
-
 func TestKeysHeadersAndOffsets(t *testing.T) {
 	b := harness.Start(t)
 	kcat(t, b, "a:1\nb:2\nc:3\n", "-P", "-t", "keys", "-K", ":", "-H", "h=v")

@@ -1,0 +1,2 @@
+// Package confluentgo drives klamm with confluent-kafka-go (needs a C compiler).
+package confluentgo

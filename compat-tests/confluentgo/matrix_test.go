@@ -1,0 +1,9 @@
+package confluentgo
+
+import (
+	"testing"
+
+	"github.com/klamm-mq/klamm/compat-tests/matrix"
+)
+
+func TestMatrix(t *testing.T) { matrix.Run(t, matrix.ConfluentGo(), matrix.Go("confluent")) }

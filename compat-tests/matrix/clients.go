@@ -1,0 +1,27 @@
+package matrix
+
+// Client is a library and what it cannot do, by capability.
+type Client struct {
+	Name   string
+	Cannot map[string]string
+	// EmptyIsNull says that a program cannot tell a value that is empty from one that is
+	// null.
+	EmptyIsNull bool
+}
+
+// Franz is twmb/franz-go.
+func Franz() Client { return Client{Name: "franz-go"} }
+
+// Sarama is IBM/sarama.
+func Sarama() Client { return Client{Name: "sarama"} }
+
+// KafkaGo is segmentio/kafka-go.
+func KafkaGo() Client {
+	return Client{Name: "kafka-go", EmptyIsNull: true, Cannot: map[string]string{
+		"idempotent producer": "its Writer has no producer id",
+		"delete records":      "it has no DeleteRecords",
+	}}
+}
+
+// ConfluentGo is confluentinc/confluent-kafka-go.
+func ConfluentGo() Client { return Client{Name: "confluent-kafka-go"} }
