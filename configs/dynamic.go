@@ -37,10 +37,11 @@ func IsDynamic(name string) bool {
 	return listed(dynamicKeys, name) || find(throttleKeys(), name) != nil
 }
 
-// throttleKeys exist only while brokers run: kafka-reassign-partitions sets them.
+// throttleKeys exist only while brokers run: kafka-reassign-partitions sets them. No table
+// has a default of theirs, so none is told.
 func throttleKeys() []Key {
 	key := func(name, doc string) Key {
-		return Key{Name: name, Type: Long, Default: largest, Valid: atLeast(0), Importance: Medium, Doc: doc}
+		return Key{Name: name, Type: Long, Unset: true, Valid: atLeast(0), Importance: Medium, Doc: doc}
 	}
 	return []Key{
 		key("follower.replication.throttled.rate", "Bytes per second of throttled replicas as followers."),

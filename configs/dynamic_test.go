@@ -153,6 +153,20 @@ func TestDescribeDefaultsListsWhatIsSetOnAllBrokers(t *testing.T) {
 	}
 }
 
+// kafka-configs shows what kafka-reassign-partitions has set, without a default.
+func TestThrottlesHaveNoDefault(t *testing.T) {
+	own := map[string]string{}
+	for _, key := range throttleKeys() {
+		own[key.Name] = "9"
+	}
+	list := with(t, loaded(t), Dynamic{Own: own}).Describe()
+	for name := range own {
+		if d := described1(t, list, name); sourcesOf(d.Synonyms) != name+"=9 dynamic broker" {
+			t.Errorf("synonyms of %s: %s", name, sourcesOf(d.Synonyms))
+		}
+	}
+}
+
 // What another release may have written does not keep a broker from starting.
 func TestUnusableDynamicValuesAreLeftOut(t *testing.T) {
 	b := with(t, loaded(t), Dynamic{All: map[string]string{"max.connections": "x", "node.id": "7", "producer.id.expiration.ms": "5"}})
