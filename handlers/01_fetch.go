@@ -132,7 +132,7 @@ func (f *fetchCall) sessionRequest() fetchsession.Request {
 			r.Partitions = append(r.Partitions, fetchsession.Partition{
 				Key:                fetchsession.Key{TopicID: topic.TopicID, Topic: topic.Topic, Partition: p.Partition},
 				CurrentLeaderEpoch: p.CurrentLeaderEpoch, FetchOffset: p.FetchOffset, LastFetchedEpoch: p.LastFetchedEpoch,
-				LogStartOffset: p.LogStartOffset, MaxBytes: p.PartitionMaxBytes,
+				LogStartOffset: p.LogStartOffset, HighWatermark: p.HighWatermark, MaxBytes: p.PartitionMaxBytes,
 			})
 		}
 	}
@@ -169,7 +169,7 @@ func (f *fetchCall) resolve() {
 		f.parts = append(f.parts, *p)
 		f.ask.Partitions = append(f.ask.Partitions, replica.FetchPartition{
 			TopicIDPartition: at, CurrentLeaderEpoch: p.CurrentLeaderEpoch, FetchOffset: p.FetchOffset,
-			LastFetchedEpoch: p.LastFetchedEpoch, LogStartOffset: p.LogStartOffset, MaxBytes: int(p.MaxBytes),
+			LastFetchedEpoch: p.LastFetchedEpoch, LogStartOffset: p.LogStartOffset, HighWatermark: p.HighWatermark, MaxBytes: int(p.MaxBytes),
 			Result: replica.FetchResult{Err: err},
 		})
 	}

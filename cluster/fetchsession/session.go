@@ -29,6 +29,7 @@ type Partition struct {
 	FetchOffset        int64
 	LastFetchedEpoch   int32
 	LogStartOffset     int64 // the follower's
+	HighWatermark      int64 // that the follower knows (KIP-1166)
 	MaxBytes           int32
 }
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"math"
 	"time"
 
 	"github.com/klamm-mq/klamm/protocol/uuid"
@@ -116,7 +117,10 @@ type FetchPartition struct {
 	FetchOffset        int64
 	LastFetchedEpoch   int32 // negative: divergence not checked
 	LogStartOffset     int64 // of the follower, -1 for consumers
-	MaxBytes           int
+	// HighWatermark is what the follower knows of it (KIP-1166): a fetch that waits is
+	// answered when the leader's has passed it. UnknownHighWatermark: never because of that.
+	HighWatermark int64
+	MaxBytes      int
 
 	// Result is valid when Fetch returns. With an error from before, nothing is read.
 	Result FetchResult
@@ -134,6 +138,9 @@ type FetchResult struct {
 	Diverging           *EpochEndOffset      // set instead of records: truncate and ask again
 	CurrentLeader       Leader               // set with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
 }
+
+// UnknownHighWatermark is that of a reader which does not tell what it knows.
+const UnknownHighWatermark int64 = math.MaxInt64
 
 // AbortedTransaction marks records of a producer that a read_committed reader skips.
 type AbortedTransaction struct {

@@ -87,7 +87,7 @@ func (p *Partition) checkAppend(epoch int32, acks int16) error {
 	if err := p.requireEpoch(epoch); err != nil {
 		return err
 	}
-	if minISR := p.effectiveMinISR(); acks == AcksAll && len(p.isr.committed) < minISR {
+	if minISR := p.effectiveMinISR(); acks == AcksAll && len(p.isr.committed) < minISR { // case A of Reached
 		return fmt.Errorf("%d of %d in-sync replicas that acks=all of %s-%d needs: %w",
 			len(p.isr.committed), minISR, p.opts.Topic, p.opts.ID.Partition, kafkaerr.NotEnoughReplicas)
 	}
@@ -112,37 +112,46 @@ func (p *Partition) awaited(acks int16, end int64) Awaited {
 	return a
 }
 
-// Reached tells whether what a batch awaited has come about, or cannot any more:
+// Reached tells whether what a batch awaited has come about, or cannot any more. The cases
+// of acks=all:
 //
-//	A  the replica is of no use: topic deleted, replica moved away, log damaged or its
-//	   directory offline                                        → that error
-//	B  the replica leads no more, or has not all the time       → NOT_LEADER_OR_FOLLOWER
-//	C  acks=all, the high watermark has passed the batch
-//	   C.1  and the maximal ISR is not smaller than min ISR     → success
-//	   C.2  but the ISR has shrunk below it meanwhile           → NOT_ENOUGH_REPLICAS_AFTER_APPEND
-//	D  acks 0 or 1, the leader's flush has passed the batch     → success
+//	A  there were too few in-sync replicas before the append (see checkAppend)
+//	                                           → NOT_ENOUGH_REPLICAS, nothing is written
+//	B  the high watermark has not passed the batch; an ISR below min.insync.replicas only
+//	   makes it wait                           → until REQUEST_TIMED_OUT
+//	C  the high watermark has passed it
+//	   C.1  and the maximal ISR is not smaller than min.insync.replicas
+//	                                           → success
+//	   C.2  but the ISR has shrunk below it meanwhile
+//	                                           → NOT_ENOUGH_REPLICAS_AFTER_APPEND
+//	D  the replica leads no more, or has not all the time
+//	                                           → NOT_LEADER_OR_FOLLOWER
+//
+// With any acks a replica that is of no use (topic deleted, replica moved away, log damaged
+// or its directory offline) ends the wait with that error. With acks 0 or 1 of a leader
+// that is alone, its flush is awaited.
 //
 // (DelayedProduce.tryComplete, Partition.checkEnoughReplicasReachOffset)
 func (p *Partition) Reached(a Awaited) (done bool, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if err := p.requireLeader(); err != nil {
-		return true, err // A, B
+		return true, err // D, or of no use
 	}
 	if a.leadership != p.leadership {
-		return true, kafkaerr.NotLeaderOrFollower // B
+		return true, kafkaerr.NotLeaderOrFollower // D
 	}
 	switch a.what {
 	case allReplicas:
 		if p.hw.Load() < a.end {
-			return false, nil
+			return false, nil // B
 		}
 		if p.isr.maximalSize() < p.effectiveMinISR() {
 			return true, kafkaerr.NotEnoughReplicasAfterAppend // C.2
 		}
 		return true, nil // C.1
 	case ownFlush:
-		return p.opts.Log.Flushed() >= offset.Flushed(a.end), nil // D
+		return p.opts.Log.Flushed() >= offset.Flushed(a.end), nil
 	case nothing:
 	}
 	return true, nil

@@ -55,6 +55,7 @@ func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
 			if h == nil {
 				continue
 			}
+			m.fetchers.leave(h.ID())
 			m.carryOut(h, h.Retire(goneBecause(topic)))
 			switch {
 			case h.log != nil:
@@ -186,8 +187,14 @@ func (m *Manager) host(h *hosted, id TopicIDPartition, topic string, c TopicConf
 func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
 	if p.Leader != m.opts.BrokerID {
 		m.carryOut(h, h.BecomeFollower(p))
+		if p.Leader == metadata.NoLeader || h.Failure() != nil {
+			m.fetchers.leave(h.ID())
+			return
+		}
+		m.fetchers.follow(h, p.Leader, p.LeaderEpoch)
 		return
 	}
+	m.fetchers.leave(h.ID())
 	e, err := h.BecomeLeader(now, p)
 	if err != nil {
 		m.opts.Logger.Error("replica cannot lead", "topic", h.Topic(), "partition", h.ID().Partition, "err", err)

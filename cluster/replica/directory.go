@@ -225,6 +225,7 @@ func (m *Manager) LogFailed(l *logstore.Log, err error) {
 }
 
 func (m *Manager) fail(h *hosted, err error) {
+	m.fetchers.leave(h.ID())
 	m.carryOut(h, h.Retire(storageError(err)))
 }
 
@@ -276,6 +277,7 @@ func (m *Manager) DamagedReplicas() (ids []TopicIDPartition) {
 func (m *Manager) Close(brokerEpoch int64) error {
 	m.isr.stop()
 	m.creations.stop()
+	m.fetchers.stop()
 	m.fetches.Close()
 	m.deletes.Close()
 	var errs []error

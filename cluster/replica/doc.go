@@ -36,6 +36,13 @@
 //
 // The exact tier of the simulation steps Partitions itself, without a Manager.
 //
+// # Following
+//
+// A Fetcher is the same for what is fetched: which replicas of one directory follow one
+// leader, what is asked of it, what its answers mean for their logs. fetchers drive them.
+// See Fetcher for its steps, and Partition.FollowerPosition for the one rule on which
+// acks=all rests: a fetch offset is an acknowledgement.
+//
 // # What is acknowledged
 //
 // An append writes and returns; it never flushes. What it awaits is in Awaited, whether
@@ -50,7 +57,9 @@
 //	committer        one per directory (logstore.Committer); answers produces that its
 //	                 round has satisfied
 //	keeper           one per directory (logstore.Keeper); asks for high watermarks
-//	metadata loader  OnMetadataUpdate
+//	fetchers         one per leader, directory and number below num.replica.fetchers, while
+//	                 there are replicas to be fetched; append, and truncate
+//	metadata loader  OnMetadataUpdate; waits for a truncation of a replica that is to lead
 //	timers           purgatory's deadlines; the look at in-sync replicas, while this
 //	                 broker leads any partition with followers
 //
@@ -58,7 +67,8 @@
 //
 // # Locks
 //
-//	Partition.mu  →  locks of logstore
+//	Partition.role → Partition.mu  →  locks of logstore
+//	fetchers.mu      which fetcher a replica has; nothing is called under it
 //	Manager.mu       the map of partitions; nothing is called under it
 //	purgatory's      no Operation is called under it
 //

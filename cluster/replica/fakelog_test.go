@@ -51,6 +51,33 @@ func (l *fakeLog) AppendAsLeader(p logstore.AppendParams) (logstore.AppendInfo, 
 	}, nil
 }
 
+// AppendAsFollower is for tests of roles; what is fetched has bytes.
+func (l *fakeLog) AppendAsFollower(time.Time, []byte, int32) (logstore.AppendInfo, error) {
+	return logstore.AppendInfo{}, logstore.ErrUnexpectedOffset
+}
+
+func (l *fakeLog) TruncateTo(o int64) error {
+	l.end = min(l.end, o)
+	l.flushed = min(l.flushed, l.end)
+	for n := len(l.epochs); n > 0 && l.epochs[n-1].start >= l.end; n-- {
+		l.epochs = l.epochs[:n-1]
+	}
+	return nil
+}
+
+func (l *fakeLog) TruncateFullyAndStartAt(o int64) error {
+	l.batches, l.epochs = nil, nil
+	l.logStart, l.end, l.flushed = o, o, o
+	return nil
+}
+
+func (l *fakeLog) LatestEpoch() (int32, bool) {
+	if len(l.epochs) == 0 {
+		return 0, false
+	}
+	return l.epochs[len(l.epochs)-1].epoch, true
+}
+
 func (l *fakeLog) AssignEpoch(epoch int32, start int64) error {
 	l.epochs = append(l.epochs, fakeEpoch{epoch, start})
 	return nil

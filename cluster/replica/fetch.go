@@ -111,6 +111,7 @@ type delayedFetch struct {
 //	E  one has been truncated below the fetch offset, or diverges from the reader's log
 //	F  a reader is on an older segment than the end: it catches up, and need not wait
 //	G  all together have MinBytes
+//	H  a follower knows a high watermark that the leader's has passed
 func (d *delayedFetch) TryComplete() bool {
 	size := 0
 	for i := range d.req.Partitions {

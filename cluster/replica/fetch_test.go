@@ -215,29 +215,43 @@ func TestTimedOutFetchesLeaveNothing(t *testing.T) {
 }
 
 // TestFollowerFetch: a follower reads to the log end, its offset acknowledges, and it is
-// woken by an append, not by the high watermark.
+// woken by an append, and by a high watermark above the one that it knows, if it tells.
 func TestFollowerFetch(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.registerBrokers(1, 2)
 		id := h.topic("t", 1, pair)
-		follow := func(offset int64) *parked {
+		follow := func(offset, hw int64) *parked {
 			req := withWait(fetchOf(id, offset), time.Minute)
 			req.ReplicaID, req.ReplicaEpoch = 2, 102
+			req.Partitions[0].HighWatermark = hw
 			return h.park(req)
 		}
-		f := follow(0)
+		f := follow(0, 0)
 		expect(t, "parked", f.answered(), false)
 		h.gate.close()
 		p := h.produce(id, AcksAll, "a")
 		expect(t, "woken by the append", f.answered(), true)
 		expect(t, "unflushed", h.values(&f.Partitions[0].Result), []string{"a"})
-		f = follow(1) // it has flushed what it got
+		f = follow(1, UnknownHighWatermark) // it has flushed what it got
 		expect(t, "the leader has not flushed", p.answered(), false)
 		h.gate.release()
 		expect(t, "both have", p.answered(), true)
 		expect(t, "not woken by the high watermark", f.answered(), false)
 		h.must(h.topic("other", 1, alone), "unrelated")
 		expect(t, "nor by another partition", f.answered(), false)
+		expect(t, "told what it does not know", follow(1, 0).answered(), true)
+
+		f = follow(1, 1)
+		h.produce(id, AcksOne, "b")
+		expect(t, "woken by the append", f.answered(), true)
+		f.Partitions[0].Result.release()
+		h.gate.close()
+		h.produce(id, AcksOne, "c")
+		f = follow(3, 2)
+		expect(t, "the leader has not flushed", f.answered(), false)
+		h.gate.release()
+		expect(t, "woken by the high watermark", f.answered(), true)
+		expect(t, "high watermark", f.Partitions[0].Result.HighWatermark, int64(3))
 	})
 }
 

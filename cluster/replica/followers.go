@@ -62,6 +62,7 @@ func (p *Partition) resetFollowers(now time.Time, newLeader bool) {
 // FollowerFetch is a follower's fetch as far as it says something about the follower.
 type FollowerFetch struct {
 	ReplicaID   int32
+	LeaderEpoch int32 // in which the fetch was read
 	BrokerEpoch int64 // -1: not checked
 	Offset      int64 // where it fetches: the end of what it has, flushed if need be
 	LogStart    int64
@@ -74,8 +75,8 @@ type FollowerFetch struct {
 func (p *Partition) FollowerFetched(now time.Time, r FollowerFetch) (Effects, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.requireLeader(); err != nil {
-		return Effects{}, err
+	if err := p.requireEpoch(r.LeaderEpoch); err != nil {
+		return Effects{}, err // the offset was right in a log that may since have been cut
 	}
 	f := p.follower(r.ReplicaID)
 	if f == nil {

@@ -40,6 +40,8 @@ type harness struct {
 	offline error // what OnAllDirsOffline got
 	// ignoreClose is for tests that break the disk for good.
 	ignoreClose bool
+	id          int32
+	mirror      *harness // sees the same metadata; may be nil
 	wrap        func(vfs.FS) vfs.FS
 }
 
@@ -83,7 +85,7 @@ func bubble(t *testing.T, f func(h *harness), change ...func(*harness)) {
 func newHarness(t testing.TB, change ...func(*harness)) *harness {
 	h := &harness{
 		t: t, fs: vfs.NewMem(), gate: &syncGate{}, codecs: batch.NewCodecs(batch.CodecsOptions{}),
-		names: []string{"/d1"}, image: metadata.Empty(), topics: map[string]uuid.UUID{},
+		id: 1, names: []string{"/d1"}, image: metadata.Empty(), topics: map[string]uuid.UUID{},
 		wrap: func(fs vfs.FS) vfs.FS { return fs },
 	}
 	for _, c := range change {
@@ -106,7 +108,7 @@ func (h *harness) start() {
 	h.dirs = nil
 	for i, name := range h.names {
 		d, err := logstore.OpenDir(logstore.DirOptions{
-			FS: h.wrap(h.gated()), Path: name, NodeID: 1, ClusterID: "c", Codecs: h.codecs,
+			FS: h.wrap(h.gated()), Path: name, NodeID: h.id, ClusterID: "c", Codecs: h.codecs,
 			Rand: seeded{rand.New(rand.NewPCG(uint64(i), 0))}, Logger: slog.New(slog.DiscardHandler), ReserveBytes: 1 << 10,
 			OnOffline:   func(d *logstore.Dir, err error) { h.m.DirectoryFailed(d, err) },
 			OnLogFailed: func(l *logstore.Log, err error) { h.m.LogFailed(l, err) },
@@ -117,7 +119,7 @@ func (h *harness) start() {
 		h.dirs = append(h.dirs, d)
 	}
 	o := h.options
-	o.BrokerID, o.Dirs, o.TopicConfig = 1, h.dirs, topicConfig
+	o.BrokerID, o.Dirs, o.TopicConfig = h.id, h.dirs, topicConfig
 	o.OnAllDirsOffline = func(err error) { h.offline = err }
 	h.m = NewManager(o)
 	h.m.OnMetadataUpdate(metadata.Between(metadata.Empty(), h.image), h.image)
@@ -143,6 +145,7 @@ func (h *harness) stop() {
 func (h *harness) crash() {
 	h.m.isr.stop()
 	h.m.creations.stop()
+	h.m.fetchers.stop()
 	for _, d := range h.m.dirs {
 		d.committer.Stop()
 		d.keeper.Stop()
@@ -200,6 +203,10 @@ func (h *harness) apply(records ...metadata.Record) {
 	pos.Index++
 	h.image = d.Image(pos)
 	h.m.OnMetadataUpdate(d, h.image)
+	if h.mirror != nil {
+		h.mirror.image = h.image
+		h.mirror.m.OnMetadataUpdate(d, h.image)
+	}
 }
 
 // assignment is what topic gives each of its partitions.

@@ -41,7 +41,8 @@ func (p *Partition) advanceHighWatermark(now time.Time) Effects {
 	}
 	invariant.Check(hw <= int64(p.opts.Log.LogEnd()), "high watermark beyond the log end")
 	p.hw.Store(hw)
-	return Effects{Wake: true}
+	// Followers' fetches that wait want to know of it, too.
+	return Effects{Wake: true, WakeFetcher: len(p.followers) > 0}
 }
 
 // acknowledgedEnd is the end of what this replica itself vouches for. A sync that is

@@ -25,6 +25,7 @@ type Manager struct {
 	fetches  *purgatory.Purgatory[waitKey]
 	deletes  *purgatory.Purgatory[waitKey] // of records
 	isr      isrTimer
+	fetchers fetchers
 	metrics  metrics
 	traffic  traffic
 
@@ -56,6 +57,9 @@ type Options struct {
 	// AlterPartition sends changes of the ISR to the controller. Nil: none are sent, so
 	// an ISR never changes but by the controller's own decision.
 	AlterPartition AlterPartitionSender
+
+	// Following is how replicas are fetched that others lead.
+	Following Following
 
 	ReplicaLagMax time.Duration // replica.lag.time.max.ms, 30 s
 	// RecoveryThreads is num.recovery.threads.per.data.dir, asked when logs are opened; 2.
@@ -121,6 +125,7 @@ func NewManager(o Options) *Manager {
 	}
 	m.isr.init(o.ReplicaLagMax/2, m.tickAll)
 	m.creations.init(m.createAgain)
+	m.fetchers.init(m)
 	m.metrics.register(o.Registerer, m)
 	return m
 }
@@ -135,6 +140,7 @@ func setDefaults(o *Options) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Following.setDefaults()
 	if o.OnAllDirsOffline == nil {
 		o.OnAllDirsOffline = func(error) {}
 	}
@@ -223,10 +229,15 @@ func (m *Manager) alterPartition(h *hosted, change *ISRChange) {
 // onFlushed hears from a directory's committer which logs have a new flushed end.
 func (m *Manager) onFlushed(flushed []logstore.FlushedLog) {
 	now := time.Now()
+	var of *directory
 	for _, f := range flushed {
 		if h := m.ofLog(f.Log); h != nil {
+			of = h.dir // all are in one
 			m.carryOut(h, h.FlushDone(now))
 		}
+	}
+	if of != nil {
+		m.fetchers.flushed(of)
 	}
 }
 

@@ -25,7 +25,8 @@ type highWatermark = atomic.Int64
 type Partition struct {
 	opts PartitionOptions
 
-	mu sync.RWMutex
+	role chan struct{} // see lockRole; taken before mu
+	mu   sync.RWMutex
 
 	// gone is set once the replica is of no use: its topic deleted, its log damaged, its
 	// directory offline. Everything then fails with it.
@@ -75,6 +76,9 @@ type TopicConfig struct {
 // Partition; reads and look-ups run beside them.
 type Log interface {
 	AppendAsLeader(logstore.AppendParams) (logstore.AppendInfo, error)
+	AppendAsFollower(now time.Time, records []byte, leaderEpoch int32) (logstore.AppendInfo, error)
+	TruncateTo(o int64) error
+	TruncateFullyAndStartAt(o int64) error
 	AssignEpoch(epoch int32, startOffset int64) error
 	AdvanceLogStart(o int64) error
 	UpdateConfig(logstore.Config)
@@ -91,6 +95,7 @@ type Log interface {
 	OffsetOfMaxTimestamp() (logstore.TimestampOffset, bool, error)
 	EndOffsetForEpoch(epoch int32) (logstore.EpochEnd, bool)
 	EpochForOffset(o int64) (int32, bool)
+	LatestEpoch() (int32, bool)
 	PositionOf(o int64) (logstore.Position, error)
 }
 
@@ -128,7 +133,7 @@ var roleChanged = Effects{Wake: true, WakeFetcher: true}
 // NewPartition makes a replica that neither leads nor follows yet. Its high watermark is
 // what the last run checkpointed, within what the log holds.
 func NewPartition(o PartitionOptions) *Partition {
-	p := &Partition{opts: o, config: o.Config, leader: noLeader, partitionEpoch: -1, gone: o.Failed}
+	p := &Partition{opts: o, config: o.Config, leader: noLeader, partitionEpoch: -1, gone: o.Failed, role: make(chan struct{}, 1)}
 	if o.Failed == nil {
 		start, end := int64(o.Log.LogStart()), int64(o.Log.LogEnd())
 		p.hw.Store(min(max(int64(o.Log.CheckpointedHighWatermark()), start), end))
@@ -140,6 +145,8 @@ func NewPartition(o PartitionOptions) *Partition {
 // also called while it leads already, when anything about the partition changes
 // (Partition.makeLeader).
 func (p *Partition) BecomeLeader(now time.Time, state *metadata.Partition) (Effects, error) {
+	p.lockRole()
+	defer p.unlockRole()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone != nil || state.PartitionEpoch < p.partitionEpoch {
@@ -169,6 +176,8 @@ func (p *Partition) BecomeLeader(now time.Time, state *metadata.Partition) (Effe
 
 // BecomeFollower makes the replica a follower, of the leader in state or of none.
 func (p *Partition) BecomeFollower(state *metadata.Partition) Effects {
+	p.lockRole()
+	defer p.unlockRole()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone != nil || state.PartitionEpoch < p.partitionEpoch {

@@ -40,7 +40,7 @@ func (p *Partition) ReadRecords(now time.Time, r *Reader, want *FetchPartition, 
 		return result, Effects{}
 	}
 	e, err := p.FollowerFetched(now, FollowerFetch{
-		ReplicaID: r.ReplicaID, BrokerEpoch: r.BrokerEpoch, Offset: want.FetchOffset,
+		ReplicaID: r.ReplicaID, LeaderEpoch: at.epoch, BrokerEpoch: r.BrokerEpoch, Offset: want.FetchOffset,
 		LogStart: want.LogStartOffset, LeaderEnd: at.logEnd,
 	})
 	if err != nil {
@@ -55,6 +55,8 @@ func (p *Partition) ReadRecords(now time.Time, r *Reader, want *FetchPartition, 
 // that is told of logEnd and has it counts as caught up.
 type offsets struct {
 	logStart, lastStable, highWatermark, logEnd int64
+
+	epoch int32 // of the leader at that moment
 }
 
 // bound is where r must stop reading: a follower at the log end, unflushed and
@@ -110,6 +112,7 @@ func (p *Partition) offsets() offsets {
 		lastStable:    int64(p.opts.Log.LastStable(p.HighWatermark())),
 		highWatermark: p.hw.Load(),
 		logEnd:        int64(p.opts.Log.LogEnd()),
+		epoch:         p.leader.Epoch,
 	}
 }
 
@@ -204,6 +207,9 @@ func (p *Partition) available(r *Reader, want *FetchPartition, enough int) (size
 		}
 	}
 	bound := at.bound(r)
+	if r.isFollower() && want.HighWatermark < at.highWatermark {
+		return 0, true // it can serve consumers, and lead, only up to what it knows
+	}
 	if want.FetchOffset >= bound {
 		return 0, false
 	}

@@ -10,6 +10,7 @@ import (
 // grow without bound (Kafka's BrokerTopicMetrics without topic).
 type traffic struct {
 	messagesIn, bytesIn, bytesOut  atomic.Int64
+	replicationBytesIn             atomic.Int64
 	replicationBytesOut            atomic.Int64
 	produceRequests, fetchRequests atomic.Int64 // one for each partition of each request
 	failedProduces, failedFetches  atomic.Int64
@@ -53,6 +54,7 @@ func (t *traffic) register(reg prometheus.Registerer) {
 		{"messagesin", "Records appended for clients.", &t.messagesIn},
 		{"bytesin", "Bytes of batches appended for clients.", &t.bytesIn},
 		{"bytesout", "Bytes of batches sent to consumers.", &t.bytesOut},
+		{"replicationbytesin", "Bytes of batches that followers here were sent.", &t.replicationBytesIn},
 		{"replicationbytesout", "Bytes of batches sent to followers.", &t.replicationBytesOut},
 		{"totalproducerequests", "Partitions of Produce requests.", &t.produceRequests},
 		{"failedproducerequests", "Partitions of Produce requests that were not appended to.", &t.failedProduces},

@@ -166,7 +166,7 @@ func (s *script) flush() string {
 func (s *script) fetched() string {
 	id := s.firstNum()
 	e, err := s.p.FollowerFetched(s.now, FollowerFetch{
-		ReplicaID: id, Offset: s.num("at", 0), BrokerEpoch: s.num("broker-epoch", int64(id)+100),
+		ReplicaID: id, LeaderEpoch: NoEpoch, Offset: s.num("at", 0), BrokerEpoch: s.num("broker-epoch", int64(id)+100),
 		LogStart: s.num("log-start", 0), LeaderEnd: s.log.end,
 	})
 	return s.effects(e, err)

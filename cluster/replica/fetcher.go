@@ -1,0 +1,256 @@
+package replica
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Fetcher is what a follower asks of one leader for the replicas of one log directory, as
+// a core: it has no goroutine, clock or connection (Kafka's AbstractFetcherThread and
+// FetchSessionHandler). Its driver goes round and round:
+//
+//	  ┌──────────────────────────────────────────────────────────┐
+//	  ▼                                                          │
+//	Next ── Request ──► leader ── response ──► Answered ── Effects
+//	  │
+//	  └── ForFlush: until the directory's group commit has ended; Until; or a change
+//
+// A Fetch goes out only when everything that it vouches for is durable (see
+// Partition.FollowerPosition), and all replicas go into one: those that have nothing new
+// are not named in it, since the leader keeps a session (KIP-227).
+//
+// A replica that failed, or whose leader answered an error, pauses, and leaves the session
+// meanwhile. One whose leader knows a later epoch waits for metadata. Methods are not safe
+// for concurrent use.
+type Fetcher struct {
+	o       FetcherOptions
+	parts   map[TopicIDPartition]*followed
+	order   []*followed // those that brought records go to the end
+	session fetcherSession
+	turn    uint64             // counts answers that brought records
+	asked   *kmsg.FetchRequest // without an answer yet
+	listed  int64              // timestamp of a ListOffsets without an answer yet, 0: none
+	pause   backoff            // of the whole fetcher, after a request that failed
+}
+
+// FetcherOptions configure a Fetcher.
+type FetcherOptions struct {
+	BrokerID          int32
+	BrokerEpoch       func() int64  // of the registration in force
+	PartitionMaxBytes int32         // replica.fetch.max.bytes
+	MaxBytes          int32         // replica.fetch.response.max.bytes
+	MinBytes          int32         // replica.fetch.min.bytes
+	MaxWait           time.Duration // replica.fetch.wait.max.ms
+	Backoff           time.Duration // replica.fetch.backoff.ms: the longest pause
+	// Prepare lowers the checkpoints for several truncations with one write; nil: each
+	// truncation does so for itself.
+	Prepare func([]*Truncation)
+	Logger  *slog.Logger
+}
+
+// followed is one replica of a Fetcher.
+type followed struct {
+	p     *Partition
+	id    TopicIDPartition
+	topic string
+	epoch int32 // leader epoch in which it follows
+
+	inSession   bool // the leader's session has it
+	told, next  told // what the session has of it, and what it is to have
+	news        bool // told may be out of date, or what it has not be durable
+	awaits      awaits
+	pause       backoff
+	leaderEnd   int64  // while awaits == theRange: where the leader's log ends, -1 until that is known
+	listing     bool   // the ListOffsets under way is about it
+	lastRecords uint64 // orders those that brought records
+}
+
+// told is what a request says of a replica.
+type told struct {
+	epoch         int32
+	at            FollowerPosition
+	highWatermark int64
+}
+
+// awaits is what a replica waits for before it is fetched again.
+type awaits int8
+
+const (
+	nothingElse awaits = iota
+	endOfPause
+	newMetadata // with a later leader epoch
+	theRange    // it is out of the leader's, see listed
+)
+
+// fetcherSession is the session that the leader keeps for the Fetcher.
+type fetcherSession struct {
+	id, epoch int32 // of the next request that goes on with it
+	// renew says that the next request names everything and begins a session; the leader
+	// then drops the one that it has.
+	renew bool
+}
+
+// firstPause follows the first failure; each further one doubles it, up to
+// replica.fetch.backoff.ms. It is short, since after an election followers often know of it
+// before their leader does.
+const firstPause = 20 * time.Millisecond
+
+// backoff is a growing pause.
+type backoff struct {
+	until    time.Time
+	failures int
+}
+
+func (b *backoff) failed(now time.Time, longest time.Duration) {
+	d := min(firstPause<<min(b.failures, 10), longest)
+	b.failures++
+	b.until = now.Add(d)
+}
+
+// NewFetcher makes a fetcher without replicas.
+func NewFetcher(o FetcherOptions) *Fetcher {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Fetcher{o: o, parts: make(map[TopicIDPartition]*followed), session: fetcherSession{renew: true}}
+}
+
+// Follow takes in a replica that follows the leader in a leader epoch, or notes a later
+// epoch of it.
+func (f *Fetcher) Follow(p *Partition, epoch int32) {
+	old := f.parts[p.ID()]
+	switch {
+	case old == nil:
+		r := &followed{p: p, id: p.ID(), topic: p.Topic(), epoch: epoch, news: true}
+		f.parts[r.id] = r
+		f.order = append(f.order, r)
+	case old.p != p:
+		f.Leave(p.ID())
+		f.Follow(p, epoch)
+	case old.epoch != epoch:
+		old.epoch, old.news = epoch, true
+		old.awaits, old.pause = nothingElse, backoff{}
+	}
+}
+
+// Leave lets a replica go.
+func (f *Fetcher) Leave(id TopicIDPartition) {
+	r := f.parts[id]
+	if r == nil {
+		return
+	}
+	f.dropFromSession(r)
+	delete(f.parts, id)
+	f.order = slices.DeleteFunc(f.order, func(o *followed) bool { return o == r })
+}
+
+// Len counts the replicas.
+func (f *Fetcher) Len() int { return len(f.parts) }
+
+// FetchStep is what a Fetcher wants next: one of its fields.
+type FetchStep struct {
+	// Request goes to the leader, and its response to Answered, before Next is called
+	// again. It is a Fetch, or a ListOffsets.
+	Request kmsg.Request
+	// ForFlush: nothing before the directory has flushed more.
+	ForFlush bool
+	// Until is when to ask again. With none of all this there is nothing to do before the
+	// replicas change.
+	Until time.Time
+}
+
+// Next tells what to do now.
+func (f *Fetcher) Next(now time.Time) FetchStep {
+	if now.Before(f.pause.until) {
+		return FetchStep{Until: f.pause.until}
+	}
+	if f.asked != nil || f.listed != 0 {
+		return FetchStep{} // it waits for an answer
+	}
+	ready, until := f.ready(now)
+	if req := f.listOffsets(); req != nil {
+		return FetchStep{Request: req}
+	}
+	ready, durable := f.positions(ready)
+	switch {
+	case !durable:
+		return FetchStep{ForFlush: true, Until: until}
+	case len(ready) == 0:
+		f.session.renew = true
+		return FetchStep{Until: until}
+	}
+	return FetchStep{Request: f.fetch(ready)}
+}
+
+// ready gives the replicas that may be fetched, and the end of the shortest pause of the
+// others.
+func (f *Fetcher) ready(now time.Time) (ready []*followed, until time.Time) {
+	for _, r := range f.order {
+		if r.awaits == endOfPause {
+			if now.Before(r.pause.until) {
+				if until.IsZero() || r.pause.until.Before(until) {
+					until = r.pause.until
+				}
+				continue
+			}
+			r.awaits, r.news = nothingElse, true
+		}
+		if r.awaits == nothingElse {
+			ready = append(ready, r)
+		}
+	}
+	return ready, until
+}
+
+// positions finds out what is to be said of those of which there is news, and leaves out
+// those that do not follow any more. durable is false if any has to wait for a group
+// commit.
+//
+// That all wait for one is no loss: they are in one directory, and its commit serves all.
+// To leave one out would be wrong: the session would go on fetching what was fetched.
+func (f *Fetcher) positions(ready []*followed) (still []*followed, durable bool) {
+	durable = true
+	all := f.session.renew
+	for _, r := range ready {
+		if !all && !r.news {
+			still = append(still, r)
+			continue
+		}
+		at, err := r.p.FollowerPosition(r.epoch)
+		if err != nil {
+			f.giveUp(r) // metadata is ahead of this fetcher, or the replica has failed
+			continue
+		}
+		durable = durable && at.Durable
+		r.next = told{r.epoch, at, int64(r.p.HighWatermark())}
+		still = append(still, r)
+	}
+	if f.session.renew && !all {
+		return f.positions(still) // one that had to go was in the session
+	}
+	return still, durable
+}
+
+// failed pauses a replica.
+func (f *Fetcher) failed(now time.Time, r *followed) {
+	r.awaits = endOfPause
+	r.pause.failed(now, f.o.Backoff)
+	f.dropFromSession(r)
+}
+
+// giveUp leaves a replica alone until metadata brings a new epoch.
+func (f *Fetcher) giveUp(r *followed) {
+	r.awaits = newMetadata
+	f.dropFromSession(r)
+}
+
+// dropFromSession: a session that has a replica which is not to be fetched begins anew. It
+// could be told to forget it, but not to forget and take it in again with one request; and
+// replicas pause seldom.
+func (f *Fetcher) dropFromSession(r *followed) {
+	f.session.renew = f.session.renew || r.inSession
+	r.inSession = false
+}

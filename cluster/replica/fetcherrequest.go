@@ -1,0 +1,100 @@
+package replica
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// Versions of the requests that followers send: topics by id, with the high watermark that
+// the follower knows; ListOffsets goes by name.
+const (
+	followerFetchVersion       = 18
+	followerListOffsetsVersion = 9
+)
+
+// fetch builds the next Fetch. One that begins a session names all replicas, those that
+// brought records last behind the others, so that an answer of bounded size gets round to
+// all. Any other names those of which there is news.
+func (f *Fetcher) fetch(ready []*followed) *kmsg.FetchRequest {
+	all := f.session.renew
+	if all {
+		slices.SortStableFunc(ready, func(a, b *followed) int { return cmp.Compare(a.lastRecords, b.lastRecords) })
+		f.session.epoch, f.session.renew = 0, false
+	}
+	b := requestBuilder{topics: map[uuid.UUID]int{}}
+	for _, r := range ready {
+		if all || r.news && (!r.inSession || r.next != r.told) {
+			b.add(r, r.next, f.o.PartitionMaxBytes)
+			r.told, r.inSession = r.next, true
+		}
+		r.news = false
+	}
+	req := kmsg.NewPtrFetchRequest()
+	req.Version = followerFetchVersion
+	req.ReplicaState.ID, req.ReplicaState.Epoch = f.o.BrokerID, f.o.BrokerEpoch()
+	req.MaxWaitMillis = int32(f.o.MaxWait.Milliseconds())
+	req.MinBytes, req.MaxBytes = f.o.MinBytes, f.o.MaxBytes
+	req.SessionID, req.SessionEpoch = f.session.id, f.session.epoch
+	req.Topics = b.request
+	f.asked = req
+	return req
+}
+
+// requestBuilder groups partitions by topic, in the order in which they come.
+type requestBuilder struct {
+	topics  map[uuid.UUID]int
+	request []kmsg.FetchRequestTopic
+}
+
+func (b *requestBuilder) add(r *followed, now told, maxBytes int32) {
+	i, ok := b.topics[r.id.TopicID]
+	if !ok {
+		i = len(b.request)
+		b.topics[r.id.TopicID] = i
+		t := kmsg.NewFetchRequestTopic()
+		t.Topic, t.TopicID = r.topic, r.id.TopicID
+		b.request = append(b.request, t)
+	}
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.CurrentLeaderEpoch = r.id.Partition, now.epoch
+	p.FetchOffset, p.LastFetchedEpoch, p.LogStartOffset = now.at.Offset, now.at.LastEpoch, now.at.LogStart
+	p.HighWatermark, p.PartitionMaxBytes = now.highWatermark, maxBytes
+	b.request[i].Partitions = append(b.request[i].Partitions, p)
+}
+
+// listOffsets asks where the logs end that have replicas out of range, or, once that is
+// known of all, where they begin; nil if none is out of range.
+func (f *Fetcher) listOffsets() kmsg.Request {
+	timestamp := EarliestTimestamp
+	for _, r := range f.order {
+		if r.awaits == theRange && r.leaderEnd < 0 {
+			timestamp = LatestTimestamp
+		}
+	}
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.Version, req.ReplicaID = followerListOffsetsVersion, f.o.BrokerID
+	for _, r := range f.order {
+		if r.awaits != theRange || timestamp == LatestTimestamp && r.leaderEnd >= 0 {
+			continue
+		}
+		r.listing = true
+		if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != r.topic {
+			t := kmsg.NewListOffsetsRequestTopic()
+			t.Topic = r.topic
+			req.Topics = append(req.Topics, t)
+		}
+		p := kmsg.NewListOffsetsRequestTopicPartition()
+		p.Partition, p.CurrentLeaderEpoch, p.Timestamp = r.id.Partition, r.epoch, timestamp
+		last := &req.Topics[len(req.Topics)-1]
+		last.Partitions = append(last.Partitions, p)
+	}
+	if len(req.Topics) == 0 {
+		return nil
+	}
+	f.listed = timestamp
+	return req
+}

@@ -1,0 +1,274 @@
+package replica
+
+import (
+	"context"
+	"hash/fnv"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Leaders are the ways to other brokers.
+type Leaders interface {
+	// Leader opens the way to a broker, whose address is that of the newest metadata at
+	// each request.
+	Leader(broker int32) LeaderClient
+}
+
+// LeaderClient sends requests to one broker over one connection. *peer.Client is one.
+type LeaderClient interface {
+	// Request returns the answer, of the request's version; it is the caller's, with all
+	// that it refers to.
+	Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
+	// Close ends the connection and what waits for it.
+	Close()
+}
+
+// Following configures how replicas are fetched from their leaders.
+type Following struct {
+	// Leaders are the ways to other brokers. Nil: nothing is fetched.
+	Leaders Leaders
+	// BrokerEpoch is that of this broker's registration.
+	BrokerEpoch func() int64
+	// Fetchers is num.replica.fetchers, asked for each replica; nil: 1.
+	Fetchers func() int
+
+	PartitionMaxBytes int32         // replica.fetch.max.bytes; 1 MiB
+	MaxBytes          int32         // replica.fetch.response.max.bytes; 10 MiB
+	MinBytes          int32         // replica.fetch.min.bytes; 1
+	MaxWait           time.Duration // replica.fetch.wait.max.ms; 500 ms
+	Backoff           time.Duration // replica.fetch.backoff.ms; 1 s
+}
+
+func (o *Following) setDefaults() {
+	if o.Fetchers == nil {
+		o.Fetchers = func() int { return 1 }
+	}
+	if o.PartitionMaxBytes <= 0 {
+		o.PartitionMaxBytes = 1 << 20
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 10 << 20
+	}
+	o.MinBytes = max(o.MinBytes, 1) // with none, a fetch would never wait
+	if o.MaxWait <= 0 {
+		o.MaxWait = 500 * time.Millisecond
+	}
+	if o.Backoff <= 0 {
+		o.Backoff = time.Second
+	}
+}
+
+// fetchers drive the Fetchers of this broker: one goroutine and one connection for each
+// leader, local log directory and number below num.replica.fetchers, while there are
+// replicas for it (Kafka's ReplicaFetcherManager).
+//
+//	metadata loader                     goroutine of a fetcher
+//	follow, leave ──► changes ──────►  apply; Next; request; Answered; effects
+//	committer's round ──► wake ─────►
+//
+// The loader never waits for a fetcher: it leaves a note.
+type fetchers struct {
+	m *Manager
+
+	mu      sync.Mutex
+	stopped bool
+	running map[fetcherKey]*fetcher
+	at      map[TopicIDPartition]*fetcher
+	wg      sync.WaitGroup // Add only under mu and before stopped
+}
+
+type fetcherKey struct {
+	leader int32
+	dir    *directory
+	number int
+}
+
+// fetcher is one Fetcher with its goroutine.
+type fetcher struct {
+	key    fetcherKey
+	core   *Fetcher // the goroutine's
+	cancel context.CancelFunc
+	wake   chan struct{} // room for one
+	// awaitsFlush is set while the fetcher waits for a group commit of its directory.
+	awaitsFlush atomic.Bool
+
+	// Guarded by fetchers.mu.
+	changes  map[TopicIDPartition]followChange
+	replicas int // that are here when changes have been applied
+}
+
+// followChange is what the loader wants: to follow in an epoch, or with a nil partition to
+// leave.
+type followChange struct {
+	p     *Partition
+	epoch int32
+}
+
+func (fs *fetchers) init(m *Manager) {
+	fs.m = m
+	fs.running, fs.at = make(map[fetcherKey]*fetcher), make(map[TopicIDPartition]*fetcher)
+}
+
+// follow has h fetched from its leader from now on.
+func (fs *fetchers) follow(h *hosted, leader int32, epoch int32) {
+	o := &fs.m.opts.Following
+	if o.Leaders == nil || h.log == nil {
+		return
+	}
+	key := fetcherKey{leader, h.dir, fetcherNumber(h.ID(), o.Fetchers())}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if old := fs.at[h.ID()]; old != nil && old.key != key {
+		fs.leaveLocked(h.ID())
+	}
+	f := fs.running[key]
+	if f == nil {
+		if f = fs.start(key); f == nil {
+			return
+		}
+	}
+	if fs.at[h.ID()] == nil {
+		f.replicas++
+	}
+	fs.at[h.ID()] = f
+	f.changes[h.ID()] = followChange{h.Partition, epoch}
+	f.wakeUp()
+}
+
+// fetcherNumber spreads replicas over the fetchers of a leader.
+func fetcherNumber(id TopicIDPartition, n int) int {
+	if n <= 1 {
+		return 0
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(id.TopicID[:])
+	return int((h.Sum32() + uint32(id.Partition)) % uint32(n))
+}
+
+// leave ends the fetching of a replica. What is being answered about it may still be
+// appended, if it follows on.
+func (fs *fetchers) leave(id TopicIDPartition) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.leaveLocked(id)
+}
+
+func (fs *fetchers) leaveLocked(id TopicIDPartition) {
+	f := fs.at[id]
+	if f == nil {
+		return
+	}
+	delete(fs.at, id)
+	f.changes[id] = followChange{}
+	if f.replicas--; f.replicas == 0 {
+		delete(fs.running, f.key) // and its goroutine ends
+		f.cancel()
+	}
+	f.wakeUp()
+}
+
+func (f *fetcher) wakeUp() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// start begins a fetcher; nil if all are stopped. Caller holds mu.
+func (fs *fetchers) start(key fetcherKey) *fetcher {
+	if fs.stopped {
+		return nil
+	}
+	o := &fs.m.opts.Following
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &fetcher{key: key, cancel: cancel, wake: make(chan struct{}, 1), changes: make(map[TopicIDPartition]followChange)}
+	f.core = NewFetcher(FetcherOptions{
+		BrokerID: fs.m.opts.BrokerID, BrokerEpoch: o.BrokerEpoch,
+		PartitionMaxBytes: o.PartitionMaxBytes, MaxBytes: o.MaxBytes, MinBytes: o.MinBytes, MaxWait: o.MaxWait, Backoff: o.Backoff,
+		Prepare: fs.m.prepareTruncations, Logger: fs.m.opts.Logger.With(slog.Int64("leader", int64(key.leader))),
+	})
+	fs.running[key] = f
+	client := o.Leaders.Leader(key.leader)
+	fs.wg.Go(func() {
+		defer client.Close()
+		fs.run(ctx, f, client)
+	})
+	return f
+}
+
+// run is the goroutine of a fetcher.
+func (fs *fetchers) run(ctx context.Context, f *fetcher, client LeaderClient) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		fs.applyChanges(f)
+		f.awaitsFlush.Store(true) // before Next looks, so that no flush is missed
+		step := f.core.Next(time.Now())
+		f.awaitsFlush.Store(step.ForFlush)
+		if step.Request != nil {
+			resp, err := client.Request(ctx, step.Request)
+			fs.m.tookIn(f.key.dir, f.core.Answered(time.Now(), resp, err))
+			continue
+		}
+		if step.ForFlush {
+			f.key.dir.committer.Wake()
+		}
+		var due <-chan time.Time
+		if !step.Until.IsZero() {
+			timer.Reset(time.Until(step.Until))
+			due = timer.C
+		}
+		select {
+		case <-f.wake:
+		case <-due:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (fs *fetchers) applyChanges(f *fetcher) {
+	fs.mu.Lock()
+	changes := f.changes
+	f.changes = make(map[TopicIDPartition]followChange)
+	fs.mu.Unlock()
+	for id, c := range changes {
+		if c.p == nil {
+			f.core.Leave(id)
+			continue
+		}
+		f.core.Follow(c.p, c.epoch)
+	}
+}
+
+// flushed wakes the fetchers that have waited for a group commit of a directory.
+func (fs *fetchers) flushed(d *directory) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for key, f := range fs.running {
+		if key.dir == d && f.awaitsFlush.Load() {
+			f.wakeUp()
+		}
+	}
+}
+
+// stop ends all fetchers, and returns when nothing is fetched any more.
+func (fs *fetchers) stop() {
+	fs.mu.Lock()
+	fs.stopped = true
+	for _, f := range fs.running {
+		f.cancel()
+	}
+	fs.mu.Unlock()
+	fs.wg.Wait()
+}
+
+// counts are the fetchers, and the replicas that are fetched.
+func (fs *fetchers) counts() (running, replicas int) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return len(fs.running), len(fs.at)
+}
