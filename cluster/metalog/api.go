@@ -49,7 +49,9 @@ const (
 // recognised by their preface (D16), and gives dialled ones that have sent it.
 type StreamLayer interface {
 	net.Listener
-	Dial(address string, timeout time.Duration) (net.Conn, error)
+	// Dial connects to the node that has this server id (node id/directory id) at address;
+	// one that has another id is to refuse.
+	Dial(id, address string, timeout time.Duration) (net.Conn, error)
 }
 
 // Voter is one member of the quorum.

@@ -28,13 +28,19 @@ type cluster struct {
 	net   *memnet.Network
 	nodes []*node
 	tune  func(*raft.Config)
+	// Nodes that find each other: see formation_test.go.
+	doors     bool
+	peers     []Peer
+	observers *observersOf
 }
 
 // node is one voter with what stands in for its controller: whoever leads passes a barrier.
 type node struct {
 	c    *cluster
 	id   int32
+	wipe byte // how often its disk was replaced
 	disk *vfs.CrashFS
+	door *Door // of this process; nil: its listener is Raft's alone
 
 	log     *Log
 	ready   atomic.Uint64 // term in which this node passed its barrier; 0: none
@@ -74,7 +80,7 @@ func (c *cluster) voters() []Voter {
 }
 
 func (n *node) voter() Voter {
-	return Voter{NodeID: n.id, DirectoryID: uuid.UUID{15: byte(n.id)}, Address: n.address()}
+	return Voter{NodeID: n.id, DirectoryID: uuid.UUID{14: n.wipe, 15: byte(n.id)}, Address: n.address()}
 }
 
 func (n *node) host() string    { return fmt.Sprintf("broker-%d", n.id) }
@@ -97,9 +103,14 @@ func (n *node) start() {
 	dial := func(ctx context.Context, address string) (net.Conn, error) {
 		return host.DialContext(ctx, "tcp", address)
 	}
+	stream := NewStreamLayer(ln, dial)
+	if n.c.doors {
+		n.door = NewDoor(DoorOptions{NodeID: n.id, DirectoryID: n.voter().DirectoryID, Address: n.address(), Dial: dial, Logger: testLogger(t, n.host())})
+		stream = n.serveDoor(ln)
+	}
 	log, err := Open(Options{
 		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: n.disk.Process(), Stores: FileStores,
-		Stream: NewStreamLayer(ln, dial), Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
+		Stream: stream, Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },
 		applied: func(image *metadata.Image) {
@@ -113,6 +124,9 @@ func (n *node) start() {
 	}
 	log.StartPublishing(metadata.Position{})
 	n.log, n.stopped = log, make(chan struct{})
+	if n.door != nil {
+		n.keep(log)
+	}
 	go n.control(log, n.stopped)
 }
 

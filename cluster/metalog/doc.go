@@ -38,10 +38,20 @@
 // milliseconds (Badger open included, 15 to 25 ms to its first barrier), with timeouts of a
 // second that cost 0.05 % of a core when idle.
 //
+// # Members
+//
+// A node is known to the others by its id and the id of its metadata directory: an empty disk
+// is another node (D19). Which directory is there is asked of its address (Door.Probe), both
+// by the voter that founds a cluster, which does so only if every other one is empty (Form,
+// D8), and by the leader, which adds who is missing and replaces a member whose address
+// answers with another disk (KeepMembers). Raft's connections name whom they mean, so that a
+// disk that was wiped neither votes nor acknowledges for the one before. All of it shares the
+// listeners of requests (door.go, preface.go, D16).
+//
 // # Goroutines
 //
 // Per log: send (one batch in Raft's hands at a time), the loader, watch (leadership events),
-// keep (ballast, free space, snapshots of large logs), the transport's forward, and those of
+// observe (who leads, who is silent), keep (ballast, free space, snapshots of large logs), the transport's forward, and those of
 // raft and Badger. Close decides the proposals in flight, then ends them all. No goroutine
 // outlives it, except Badger's if closing it would write to a full disk.
 //

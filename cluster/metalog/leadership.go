@@ -55,13 +55,95 @@ func (l *Log) announce(now Leadership, last *Leadership) {
 func (l *Log) Leader() (address string, nodeID int32, known bool) {
 	a, id := l.raft.LeaderWithID()
 	nodeID, ok := parseServerID(id)
-	return string(a), nodeID, ok
+	_, address = splitAddress(a)
+	return address, nodeID, ok
+}
+
+// LeaderMoved is closed when this node next hears of another leader, or of none.
+func (l *Log) LeaderMoved() <-chan struct{} {
+	l.leaderMu.Lock()
+	defer l.leaderMu.Unlock()
+	return l.leaderMoved
+}
+
+// maxNews bounds the news that wait; what is dropped is followed by more, or repeats what
+// is there.
+const maxNews = 64
+
+// observe tells those who wait on LeaderMoved, and keeps account of who does not answer
+// this node while it leads. It returns what ends that.
+func (l *Log) observe() (stop func()) {
+	news := make(chan raft.Observation, maxNews)
+	observer := raft.NewObserver(news, false, func(o *raft.Observation) bool {
+		switch o.Data.(type) {
+		case raft.LeaderObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
+			return true
+		}
+		return false
+	})
+	l.raft.RegisterObserver(observer)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case o := <-news:
+				l.observed(o)
+			case <-l.closing:
+				return
+			}
+		}
+	}()
+	return func() {
+		<-done
+		l.raft.DeregisterObserver(observer)
+	}
+}
+
+func (l *Log) observed(o raft.Observation) {
+	l.leaderMu.Lock()
+	defer l.leaderMu.Unlock()
+	switch data := o.Data.(type) {
+	case raft.LeaderObservation:
+		clear(l.silent)
+		close(l.leaderMoved)
+		l.leaderMoved = make(chan struct{})
+	case raft.FailedHeartbeatObservation:
+		l.silent[data.PeerID] = true
+	case raft.ResumedHeartbeatObservation:
+		delete(l.silent, data.PeerID)
+	}
+}
+
+// isSilent tells whether a peer did not answer this leader's last heartbeat.
+func (l *Log) isSilent(id raft.ServerID) bool {
+	l.leaderMu.Lock()
+	defer l.leaderMu.Unlock()
+	return l.silent[id]
 }
 
 // serverID is a node's identity as a Raft server (D19): an empty disk under an old node id
 // is another server.
 func serverID(v Voter) raft.ServerID {
 	return raft.ServerID(strconv.Itoa(int(v.NodeID)) + "/" + v.DirectoryID.String())
+}
+
+// serverAddress is where Raft reaches a node. Between nodes the identity goes with it, so
+// that a node refuses what is meant for the one that had its address before: an empty disk
+// must not vote for what was on the old one.
+func (l *Log) serverAddress(v Voter) raft.ServerAddress {
+	if l.opts.Stream == nil {
+		return raft.ServerAddress(v.Address)
+	}
+	return raft.ServerAddress(string(serverID(v)) + "@" + v.Address)
+}
+
+func splitAddress(a raft.ServerAddress) (id, address string) {
+	id, address, ok := strings.Cut(string(a), "@")
+	if !ok {
+		return "", string(a)
+	}
+	return id, address
 }
 
 func parseServerID(id raft.ServerID) (nodeID int32, ok bool) {

@@ -31,9 +31,13 @@ type Log struct {
 
 	proposals *proposals
 
-	leadership chan Leadership // capacity 1, the newest
-	watched    chan struct{}   // watch has ended
-	kept       chan struct{}   // keep has ended
+	leadership  chan Leadership // capacity 1, the newest
+	watched     chan struct{}   // watch has ended
+	unobserve   func()
+	leaderMu    sync.Mutex
+	leaderMoved chan struct{}          // closed and replaced when this node hears of another leader
+	silent      map[raft.ServerID]bool // see isSilent
+	kept        chan struct{}          // keep has ended
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -76,6 +80,7 @@ func Open(o Options) (_ *Log, err error) {
 	}
 	go l.loader.run()
 	go l.watch()
+	l.unobserve = l.observe()
 	go l.keep()
 	go l.send()
 	if l.isOnlyVoter() {
@@ -137,17 +142,18 @@ func (o *Options) setDefaults() {
 func newLog(o Options) *Log {
 	m := newMetrics(o.Registerer)
 	l := &Log{
-		opts:       o,
-		space:      newSpaceWatch(&o, m),
-		loader:     newLoader(o.Publishers, m),
-		metrics:    m,
-		logger:     o.Logger,
-		proposals:  newProposals(m),
-		leadership: make(chan Leadership, 1),
-		watched:    make(chan struct{}),
-		kept:       make(chan struct{}),
-		closing:    make(chan struct{}),
-		failedCh:   make(chan struct{}),
+		opts:        o,
+		space:       newSpaceWatch(&o, m),
+		loader:      newLoader(o.Publishers, m),
+		metrics:     m,
+		logger:      o.Logger,
+		proposals:   newProposals(m),
+		leadership:  make(chan Leadership, 1),
+		watched:     make(chan struct{}),
+		leaderMoved: make(chan struct{}), silent: map[raft.ServerID]bool{},
+		kept:     make(chan struct{}),
+		closing:  make(chan struct{}),
+		failedCh: make(chan struct{}),
 	}
 	l.fsm = &fsm{
 		machine:   newMachine(),
@@ -264,6 +270,7 @@ func (l *Log) close() error {
 	l.proposals.close()
 	<-l.kept
 	<-l.watched
+	l.unobserve()
 	err := l.stopRaft()
 	l.loader.close()
 	l.metrics.close()

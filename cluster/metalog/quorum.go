@@ -65,7 +65,7 @@ func (l *Log) startRaft() error {
 		return err
 	}
 	config := l.raftConfig()
-	l.trans = newTransport(&l.opts, config.Logger)
+	l.trans = newTransport(&l.opts, string(l.serverAddress(l.self())), config.Logger)
 	err = l.newRaft(config, cache, snapshots)
 	if err == nil {
 		err = l.checkIdentity()
@@ -104,14 +104,14 @@ func (l *Log) bootstrapSelf(config *raft.Config, logs raft.LogStore, snapshots r
 		}
 	}
 	l.logger.Info("new cluster of one", "node", serverID(l.self()))
-	return raft.BootstrapCluster(config, logs, l.store, snapshots, l.trans, configuration([]Voter{l.self()}))
+	return raft.BootstrapCluster(config, logs, l.store, snapshots, l.trans, l.configuration([]Voter{l.self()}))
 }
 
-func configuration(voters []Voter) raft.Configuration {
+func (l *Log) configuration(voters []Voter) raft.Configuration {
 	var c raft.Configuration
 	for _, v := range voters {
 		c.Servers = append(c.Servers, raft.Server{
-			Suffrage: raft.Voter, ID: serverID(v), Address: raft.ServerAddress(v.Address),
+			Suffrage: raft.Voter, ID: serverID(v), Address: l.serverAddress(v),
 		})
 	}
 	return c
@@ -215,7 +215,7 @@ func (l *Log) Empty() bool { return len(l.servers()) == 0 && l.raft.LastIndex() 
 // BootstrapVoters makes an empty log the first of a cluster with the given voters, this
 // one included. The caller has made sure that all of them are empty (D8).
 func (l *Log) BootstrapVoters(voters []Voter) error {
-	if err := l.raft.BootstrapCluster(configuration(voters)).Error(); err != nil {
+	if err := l.raft.BootstrapCluster(l.configuration(voters)).Error(); err != nil {
 		return fmt.Errorf("bootstrap metadata voters: %w", err)
 	}
 	return nil

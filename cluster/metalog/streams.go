@@ -19,7 +19,7 @@ type streamLayer struct {
 }
 
 // Dial implements StreamLayer.
-func (s streamLayer) Dial(address string, timeout time.Duration) (net.Conn, error) {
+func (s streamLayer) Dial(_, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return s.dial(ctx, address)

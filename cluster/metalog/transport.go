@@ -33,13 +33,13 @@ type raftTransport interface {
 	raft.WithClose
 }
 
-func newTransport(o *Options, logger hclog.Logger) *transport {
+func newTransport(o *Options, address string, logger hclog.Logger) *transport {
 	t := &transport{own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
 	if o.Stream == nil {
-		_, t.raftTransport = raft.NewInmemTransport(raft.ServerAddress(o.Address))
+		_, t.raftTransport = raft.NewInmemTransport(raft.ServerAddress(address))
 	} else {
 		t.raftTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream:  addressed{newStreams(o.Stream), o.Address},
+			Stream:  addressed{newStreams(o.Stream), address},
 			MaxPool: maxPooledConns,
 			Timeout: rpcTimeout,
 			// No pipelining. With it, a leader that steps down while its pipeline is full may
@@ -143,7 +143,8 @@ func (c *trackedConn) Close() error {
 func (s *streams) Accept() (net.Conn, error) { return s.track(s.StreamLayer.Accept()) }
 
 func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return s.track(s.StreamLayer.Dial(string(address), timeout))
+	id, at := splitAddress(address)
+	return s.track(s.StreamLayer.Dial(id, at, timeout))
 }
 
 func (s *streams) Close() error {

@@ -1,0 +1,201 @@
+package metalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Peer is a node that should be a member of the quorum, and where it is. Who is there is
+// asked of the address: the disk may be another one than it was.
+type Peer struct {
+	NodeID  int32
+	Address string
+}
+
+// Prober asks the node at an address who it is (Door.Probe).
+type Prober func(ctx context.Context, address string) (State, error)
+
+const (
+	// firstFormPause and lastFormPause separate attempts of a new cluster to begin.
+	firstFormPause = 50 * time.Millisecond
+	lastFormPause  = time.Second
+	// membersInterval is how often a leader compares the members with those that should
+	// be, beside when it is told.
+	membersInterval = time.Second
+	// memberTimeout bounds one change of the members.
+	memberTimeout = 10 * time.Second
+	// complaintPause lies between two lines of the log about the same trouble.
+	complaintPause = 10 * time.Second
+)
+
+// Form makes the voters, of whom this node is one, a new cluster, if all of them are empty
+// (D8). That is for the one with the smallest id to do; the others, and one whose disk is
+// empty while others know of a cluster, wait to be added by a leader. It returns when this
+// node is a member, or ctx ends.
+func (l *Log) Form(ctx context.Context, voters []Peer, probe Prober) error {
+	first := slices.MinFunc(voters, func(a, b Peer) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	complained, pause := time.Time{}, firstFormPause
+	for l.Empty() {
+		if first.NodeID == l.opts.NodeID {
+			err := l.tryForm(ctx, voters, probe)
+			if err != nil && time.Since(complained) >= complaintPause {
+				complained = time.Now()
+				l.logger.Info("no new cluster yet", "reason", err)
+			}
+		}
+		if err := sleep(ctx, l.closing, pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, lastFormPause)
+	}
+	return nil
+}
+
+// tryForm asks everybody, and begins the cluster if they agree.
+func (l *Log) tryForm(ctx context.Context, voters []Peer, probe Prober) error {
+	var complete []Voter
+	for _, v := range voters {
+		if v.NodeID == l.opts.NodeID {
+			complete = append(complete, l.self())
+			continue
+		}
+		state, err := probe(ctx, v.Address)
+		switch {
+		case err != nil:
+			return fmt.Errorf("voter %d: %w", v.NodeID, err)
+		case state.NodeID != v.NodeID:
+			return fmt.Errorf("at %s is node %d, not voter %d", v.Address, state.NodeID, v.NodeID)
+		case state.HasPartitions:
+			return fmt.Errorf("voter %d has partitions, but no metadata: is a disk missing?", v.NodeID)
+		case !state.Empty:
+			return fmt.Errorf("voter %d belongs to cluster %s already: this node waits to be added", v.NodeID, state.ClusterID)
+		}
+		complete = append(complete, Voter{NodeID: v.NodeID, DirectoryID: state.DirectoryID, Address: v.Address})
+	}
+	if may := l.opts.MayBootstrap; may != nil {
+		if err := may(); err != nil {
+			l.fail(err)
+			return err
+		}
+	}
+	l.logger.Info("new cluster", "voters", len(complete))
+	return l.BootstrapVoters(complete)
+}
+
+// Members says who should keep the metadata log, or a copy of it.
+type Members struct {
+	Voters []Peer
+	// Observers are the brokers that are registered and no voters. It is asked by the
+	// leader alone.
+	Observers func() []Peer
+	Probe     Prober
+}
+
+// KeepMembers makes the members what they should be, while this node leads, until ctx ends:
+//
+//	case A  a node is no member: it is added as what is found at its address
+//	case B  a member does not answer, and another disk is found at its address: that one
+//	        takes its place (D19)
+//	case C  an observer is not registered any more: it is removed
+//
+// A voter that is silent, and whose address tells nothing, stays: it is down.
+func (l *Log) KeepMembers(ctx context.Context, m Members) {
+	var complained time.Time
+	for sleep(ctx, l.closing, membersInterval) == nil {
+		if l.raft.State() != raft.Leader {
+			continue
+		}
+		if err := l.reconcile(ctx, m); err != nil && time.Since(complained) >= complaintPause {
+			complained = time.Now()
+			l.logger.Info("members of the metadata log are not what they should be", "reason", err)
+		}
+	}
+}
+
+// reconcile does what is due, one node after the other.
+func (l *Log) reconcile(ctx context.Context, m Members) error {
+	var errs []error
+	observers := m.Observers()
+	for _, v := range m.Voters {
+		errs = append(errs, l.settleMember(ctx, v, raft.Voter, m.Probe))
+	}
+	for _, o := range observers {
+		if !slices.ContainsFunc(m.Voters, func(v Peer) bool { return v.NodeID == o.NodeID }) {
+			errs = append(errs, l.settleMember(ctx, o, raft.Nonvoter, m.Probe))
+		}
+	}
+	for _, s := range l.servers() {
+		id, ok := parseServerID(s.ID)
+		if s.Suffrage != raft.Voter && ok && !slices.ContainsFunc(observers, func(o Peer) bool { return o.NodeID == id }) {
+			l.logger.Info("observer of the metadata log is removed", "node", s.ID)
+			errs = append(errs, l.raft.RemoveServer(s.ID, 0, memberTimeout).Error())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settleMember decides cases A and B for one node.
+func (l *Log) settleMember(ctx context.Context, p Peer, suffrage raft.ServerSuffrage, probe Prober) error {
+	var old *raft.Server
+	for _, s := range l.servers() {
+		if id, ok := parseServerID(s.ID); ok && id == p.NodeID {
+			old = &s
+			break
+		}
+	}
+	if old != nil && !l.isSilent(old.ID) || p.NodeID == l.opts.NodeID {
+		return nil
+	}
+	state, err := probe(ctx, p.Address)
+	if err != nil {
+		return fmt.Errorf("node %d: %w", p.NodeID, err)
+	}
+	found := Voter{NodeID: p.NodeID, DirectoryID: state.DirectoryID, Address: p.Address}
+	switch {
+	case state.NodeID != p.NodeID:
+		return fmt.Errorf("at %s is node %d, not node %d", p.Address, state.NodeID, p.NodeID)
+	case state.ClusterID != "" && state.ClusterID != l.Image().ClusterID():
+		return fmt.Errorf("node %d belongs to cluster %s", p.NodeID, state.ClusterID)
+	case old != nil && old.ID == serverID(found) && old.Address == l.serverAddress(found):
+		return nil // it is on its way back
+	case old != nil && old.ID != serverID(found):
+		l.logger.Warn("member of the metadata log has another disk and is replaced", "old", old.ID, "new", serverID(found))
+		if err := l.raft.RemoveServer(old.ID, 0, memberTimeout).Error(); err != nil {
+			return fmt.Errorf("remove %s: %w", old.ID, err)
+		}
+	}
+	l.logger.Info("member of the metadata log is added", "node", serverID(found), "address", p.Address, "voter", suffrage == raft.Voter)
+	return l.add(found, suffrage)
+}
+
+func (l *Log) add(v Voter, suffrage raft.ServerSuffrage) error {
+	var future raft.IndexFuture
+	if suffrage == raft.Voter {
+		future = l.raft.AddVoter(serverID(v), l.serverAddress(v), 0, memberTimeout)
+	} else {
+		future = l.raft.AddNonvoter(serverID(v), l.serverAddress(v), 0, memberTimeout)
+	}
+	if err := future.Error(); err != nil {
+		return fmt.Errorf("add %s: %w", serverID(v), err)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, closing <-chan struct{}, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-closing:
+		return ErrClosed
+	}
+}
