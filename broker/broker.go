@@ -18,6 +18,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
 	"github.com/klamm-mq/klamm/cluster/node"
+	"github.com/klamm-mq/klamm/cluster/quota"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/configs"
 	"github.com/klamm-mq/klamm/console"
@@ -45,6 +46,7 @@ type Broker struct {
 	incarnation uuid.UUID // of this life of the broker
 	metalog     *metalog.Log
 	published   imagePublisher
+	quotas      *quota.Quotas
 	controller  *controller.Controller
 	replicas    *replica.Manager
 	failures    failures

@@ -71,9 +71,12 @@ func (b *Broker) startServer(context.Context) error {
 	})
 	b.server = wire.NewServer(wire.Options{
 		Handler: b.handlers, Limits: b.limits(b.cfg), Logger: b.loggers.logger("klamm.wire"), Buffers: b.env.Buffers,
-		Registerer: b.env.Registry, Overlaps: handlers.Overlaps,
+		Registerer: b.env.Registry, Overlaps: handlers.Overlaps, Rates: b.quotas.Connections,
 	})
-	b.dynamic.onChange(func(cfg *configs.Broker) { b.server.SetConnectionLimits(b.limits(cfg)) })
+	b.dynamic.onChange(func(cfg *configs.Broker) {
+		b.server.SetConnectionLimits(b.limits(cfg))
+		b.setConnectionRates(cfg)
+	})
 	b.onStop(b.stopServer)
 	for _, l := range b.listeners {
 		b.tasks.Go(func() { b.serve(l) })
@@ -166,6 +169,11 @@ func (b *Broker) limits(cfg *configs.Broker) wire.Limits {
 	if n.MaxConnectionsPerIP == 0 {
 		perIP = -1 // none allowed
 	}
+	perListener := map[string]int{}
+	for _, l := range cfg.BrokerListeners() {
+		connections, _ := cfg.ListenerLimits(l.Name)
+		perListener[l.Name] = unbounded(connections)
+	}
 	return wire.Limits{
 		MaxRequestBytes:     n.MaxRequestBytes,
 		QueuedRequestBytes:  frameMemory(n.QueuedMaxRequestBytes, b.env.Memory),
@@ -173,7 +181,7 @@ func (b *Broker) limits(cfg *configs.Broker) wire.Limits {
 		MaxConnections:      b.descriptors.bound(unbounded(n.MaxConnections)),
 		MaxConnectionsPerIP: perIP,
 		PerIP:               n.MaxConnectionsPerIPOverrides,
-		MaxCreationRate:     float64(unbounded(n.MaxConnectionCreationRate)),
+		PerListener:         perListener,
 		MaxIdle:             n.MaxIdle,
 	}
 }

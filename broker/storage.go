@@ -112,8 +112,8 @@ func (b *Broker) logFailed(l *logstore.Log, err error) {
 }
 
 // openMetadata opens the metadata log. Its publishers are the configuration, the replicas,
-// which read it, the coordinators, which load from those, and, last, the image that requests
-// see.
+// which read it, the coordinators, which load from those, the quotas, and, last, the image
+// that requests see.
 func (b *Broker) openMetadata(context.Context) error {
 	clusterID, err := b.knownClusterID()
 	if err != nil {
@@ -133,13 +133,14 @@ func (b *Broker) openMetadata(context.Context) error {
 	if err := b.drawIncarnation(); err != nil {
 		return err
 	}
+	b.quotas = b.newQuotas()
 	b.groups = b.newGroupRuntime()
 	b.onStop(b.closeCoordinators)
 	b.metalog, err = metalog.Open(metalog.Options{
 		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
 		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
 		BootstrapSelf: true, MayBootstrap: b.mayBootstrap, Bootstrap: first,
-		Publishers: []metalog.Publisher{b.dynamic, b.replicas, b.groups, &b.published},
+		Publishers: []metalog.Publisher{b.dynamic, b.replicas, b.groups, b.quotas, &b.published},
 		Fatal:      b.fail, Logger: b.loggers.logger("klamm.metalog"), Registerer: b.env.Registry,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package configs
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type Broker struct {
 	MetadataLogDir string
 
 	Network     Network
+	Quotas      Quotas
 	Logs        Logs
 	NewTopics   NewTopics
 	Replication Replication
@@ -79,6 +81,12 @@ type Network struct {
 	FetchMaxBytes                       int32
 	FetchSessionSlots                   int32
 	TelemetryMaxBytes                   int32
+}
+
+// Quotas are the windows in which the use of quotas is measured.
+type Quotas struct {
+	Samples, ControllerSamples int32         // quota.window.num, controller.quota.window.num
+	Window, ControllerWindow   time.Duration // quota.window.size.seconds, controller.quota.window.size.seconds
 }
 
 // Logs are the paces of log directories.
@@ -219,6 +227,11 @@ func (b *Broker) limits(v values) {
 		FetchSessionSlots:         v.int("max.incremental.fetch.session.cache.slots"),
 		TelemetryMaxBytes:         v.int("telemetry.max.bytes"),
 	}
+	b.Quotas = Quotas{
+		Samples: v.int("quota.window.num"), ControllerSamples: v.int("controller.quota.window.num"),
+		Window:           time.Duration(v.int("quota.window.size.seconds")) * time.Second,
+		ControllerWindow: time.Duration(v.int("controller.quota.window.size.seconds")) * time.Second,
+	}
 	b.NewTopics = NewTopics{
 		Partitions:         v.int("num.partitions"),
 		ReplicationFactor:  int16(v.int("default.replication.factor")), // its validator keeps it in range
@@ -264,6 +277,25 @@ func (b *Broker) set(name string) (text string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// ListenerLimits bounds the connections of one listener: its own keys
+// (listener.name.<name>.max.connections), else those of the broker, as in Kafka. 2147483647
+// means none.
+func (b *Broker) ListenerLimits(listener string) (maxConnections, creationRate int32) {
+	limit := func(key string, broker int32) int32 {
+		text, ok := b.set(listenerPrefix + strings.ToLower(listener) + "." + key)
+		if !ok {
+			return broker
+		}
+		value, err := BrokerKey(key).Parse(text)
+		if err != nil { // the load has refused it, or it came from another release
+			return broker
+		}
+		return value.(int32)
+	}
+	return limit("max.connections", b.Network.MaxConnections),
+		limit("max.connection.creation.rate", b.Network.MaxConnectionCreationRate)
 }
 
 // HasListener tells whether a listener of that name is served here.

@@ -12,7 +12,7 @@ func BrokerKey(name string) *Key { return find(brokerKeys, name) }
 
 func buildBrokerKeys() []Key {
 	var keys []Key
-	for _, part := range [][]Key{identityKeys(), quorumKeys(), networkKeys(), topicKeysOfBroker(), logKeys(), topicDefaultKeys(), replicationKeys(), coordinatorKeys(), groupCoordinatorKeys()} {
+	for _, part := range [][]Key{identityKeys(), quorumKeys(), networkKeys(), quotaKeys(), topicKeysOfBroker(), logKeys(), topicDefaultKeys(), replicationKeys(), coordinatorKeys(), groupCoordinatorKeys()} {
 		keys = append(keys, part...)
 	}
 	sortKeys(keys)
@@ -119,6 +119,21 @@ func quorumKeys() []Key {
 			Doc: "Directory of the metadata log. Unset: the first log directory.",
 		},
 	}
+}
+
+// quotaKeys are the windows in which the use of quotas is measured.
+func quotaKeys() []Key {
+	var keys []Key
+	for _, of := range []struct{ prefix, what string }{
+		{"quota", "what clients use"},
+		{"controller.quota", "how many partitions clients make and delete"},
+	} {
+		keys = append(keys,
+			Key{Name: of.prefix + ".window.num", Type: Int, Default: "11", Valid: atLeast(1), Importance: Low, Doc: "Windows over which is measured " + of.what + "."},
+			Key{Name: of.prefix + ".window.size.seconds", Type: Int, Default: "1", Valid: atLeast(1), Importance: Low, Doc: "Length of each window over which is measured " + of.what + "."},
+		)
+	}
+	return keys
 }
 
 func networkKeys() []Key {

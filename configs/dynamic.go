@@ -34,7 +34,7 @@ const dynamicKeys = `
 
 // IsDynamic tells whether a broker key may be changed while brokers run.
 func IsDynamic(name string) bool {
-	return listed(dynamicKeys, name) || find(throttleKeys(), name) != nil
+	return listed(dynamicKeys, name) || find(throttleKeys(), name) != nil || listenerLimit(name) != nil
 }
 
 // throttleKeys exist only while brokers run: kafka-reassign-partitions sets them. No table
@@ -53,6 +53,9 @@ func throttleKeys() []Key {
 // dynamicKey finds what the value of a dynamic key is checked by.
 func dynamicKey(name string) *Key {
 	if key := find(throttleKeys(), name); key != nil {
+		return key
+	}
+	if key := listenerLimit(name); key != nil {
 		return key
 	}
 	return BrokerKey(name)

@@ -256,6 +256,14 @@ func (s *store) parse() (values, Problems) {
 		}
 		parsed[key.Name] = value
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.places)) {
+		if key := listenerLimit(name); key != nil {
+			text, _ := s.text(name)
+			if _, err := key.Parse(text); err != nil {
+				problems = append(problems, s.problem(name, err.Error()))
+			}
+		}
+	}
 	return parsed, problems
 }
 

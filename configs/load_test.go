@@ -94,6 +94,7 @@ func TestDefault(t *testing.T) {
 			MaxConnectionCreationRate: 2147483647, MaxIdle: 10 * time.Minute, QueuedMaxRequests: 500, QueuedMaxRequestBytes: -1,
 			FetchMaxBytes: 57671680, FetchSessionSlots: 1000, TelemetryMaxBytes: 1 << 20,
 		},
+		Quotas: Quotas{Samples: 11, ControllerSamples: 11, Window: time.Second, ControllerWindow: time.Second},
 		Logs: Logs{
 			RetentionCheckInterval: 5 * time.Minute, RecoveryPointInterval: 30 * time.Second, LogStartCheckpointInterval: time.Minute,
 			HighWatermarkInterval: 5 * time.Second, RecoveryThreads: 2, DirFailureTimeout: 30 * time.Second,
@@ -188,5 +189,35 @@ func TestProblemsNameTheFirstAndCountTheRest(t *testing.T) {
 	spaced := Problem{"--set", "num.partitions", "a\nb", "must be a 32-bit integer"}
 	if got := spaced.Error(); strings.Contains(got, "\n") {
 		t.Errorf("%q is more than one line", got)
+	}
+}
+
+// A listener has the limits of the broker unless it has its own, which may change while the
+// broker runs.
+func TestListenerLimits(t *testing.T) {
+	b := loaded(t, "max.connections=100", "listener.name.out.max.connections=7", "listener.name.OUT.max.connection.creation.rate=3")
+	limits := func(b *Broker, listener string) [2]int32 {
+		connections, rate := b.ListenerLimits(listener)
+		return [2]int32{connections, rate}
+	}
+	const none = 1<<31 - 1
+	if got := limits(b, "IN"); got != [2]int32{100, none} {
+		t.Errorf("IN has %v", got)
+	}
+	if got := limits(b, "OUT"); got != [2]int32{7, none} { // Kafka, too, knows names of small letters alone
+		t.Errorf("OUT has %v", got)
+	}
+	b = with(t, b, Dynamic{
+		All: map[string]string{"listener.name.out.max.connections": "8", "max.connection.creation.rate": "50"},
+		Own: map[string]string{"listener.name.in.max.connection.creation.rate": "9"},
+	})
+	if got := limits(b, "OUT"); got != [2]int32{8, 50} {
+		t.Errorf("OUT has %v after a change", got)
+	}
+	if got := limits(b, "IN"); got != [2]int32{100, 9} {
+		t.Errorf("IN has %v after a change", got)
+	}
+	if _, _, err := Load(Sources{Set: []string{"listener.name.out.max.connections=x"}}); err == nil || !strings.Contains(err.Error(), "listener.name.out.max.connections") {
+		t.Errorf("a limit that is no number: %v", err)
 	}
 }

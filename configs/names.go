@@ -51,8 +51,7 @@ func pointlessPrefixes() []string {
 const later = `
 	add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
 	alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-	connection.failed.authentication.delay.ms controller.quota.window.num
-	controller.quota.window.size.seconds cordoned.log.dirs delegation.token.expiry.check.interval.ms
+	connection.failed.authentication.delay.ms cordoned.log.dirs delegation.token.expiry.check.interval.ms
 	delegation.token.expiry.time.ms delegation.token.max.lifetime.ms early.start.listeners
 	errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
 	follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
@@ -86,8 +85,7 @@ const later = `
 	log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
 	log.cleaner.threads metadata.log.max.record.bytes.between.snapshots
 	metadata.log.max.snapshot.interval.ms
-	producer.id.expiration.check.interval.ms quota.window.num quota.window.size.seconds
-	remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+	producer.id.expiration.check.interval.ms remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
 	remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
 	remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
 	remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
@@ -168,7 +166,7 @@ func classify(name, value string) (kind, string) {
 	scoped := name
 	name = withoutListener(name)
 	switch known := BrokerKey(name) != nil; {
-	case known && name == scoped:
+	case known && name == scoped, listenerLimit(scoped) != nil:
 		return served, ""
 	case known:
 		return notYet, ""
@@ -218,6 +216,15 @@ func withoutListener(name string) string {
 		return key[i:]
 	}
 	return key
+}
+
+// listenerLimit is the key whose value for one listener a name gives, of those that may
+// differ from listener to listener; nil for any other name.
+func listenerLimit(name string) *Key {
+	if base := withoutListener(name); base != name && listed("max.connection.creation.rate max.connections", base) {
+		return BrokerKey(base)
+	}
+	return nil
 }
 
 // brokerNames are all names that a misspelling may have meant.

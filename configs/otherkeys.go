@@ -20,8 +20,6 @@ const otherKeys = `
 	controller.quorum.append.linger.ms INT 25
 	controller.quorum.fetch.max.bytes INT 1048576
 	controller.quorum.fetch.snapshot.max.bytes INT 1048576
-	controller.quota.window.num INT 11
-	controller.quota.window.size.seconds INT 1
 	controller.socket.timeout.ms INT 30000
 	cordoned.log.dirs LIST ""
 	create.topic.policy.class.name CLASS -
@@ -114,8 +112,6 @@ const otherKeys = `
 	offsets.load.buffer.size INT 5242880
 	principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 	producer.purgatory.purge.interval.requests INT 1000
-	quota.window.num INT 11
-	quota.window.size.seconds INT 1
 	remote.fetch.max.wait.ms INT 500
 	remote.list.offsets.request.timeout.ms LONG 30000
 	remote.log.index.file.cache.total.size.bytes LONG 1073741824

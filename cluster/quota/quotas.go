@@ -2,6 +2,7 @@ package quota
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
@@ -29,8 +30,7 @@ type Quotas struct {
 
 // New makes meters without a quota.
 func New(o Options) *Quotas {
-	clients := window{cmp.Or(o.Samples, 11), cmp.Or(o.Window, time.Second)}
-	controller := window{cmp.Or(o.ControllerSamples, 11), cmp.Or(o.ControllerWindow, time.Second)}
+	clients, controller := newWindow(o.Samples, o.Window), newWindow(o.ControllerSamples, o.ControllerWindow)
 	if o.Epoch.IsZero() {
 		o.Epoch = time.Now()
 	}
@@ -42,6 +42,13 @@ func New(o Options) *Quotas {
 		Mutations:   newManager(ControllerMutationRate, controller, 0, c),
 		Connections: newConnections(clients, c),
 	}
+}
+
+// newWindow is one whose samples together are a time at all.
+func newWindow(samples int, length time.Duration) window {
+	w := window{cmp.Or(samples, 11), cmp.Or(length, time.Second)}
+	w.length = min(w.length, math.MaxInt64/time.Duration(w.samples))
+	return w
 }
 
 // Name is metalog.Publisher.

@@ -5,19 +5,42 @@ import (
 	"errors"
 	"net"
 	"sync"
-
-	"golang.org/x/time/rate"
+	"time"
 )
 
 // errTooManyFromIP refuses a connection above its address's limit.
 var errTooManyFromIP = errors.New("too many connections from this address")
 
-// admission counts connections against max.connections, max.connections.per.ip and
-// max.connection.creation.rate (Kafka's ConnectionQuotas).
+// tooFast refuses a connection of an address that opens them too fast. It is closed later, so
+// that its client does not try again at once.
+type tooFast struct{ closeAfter time.Duration }
+
+func (*tooFast) Error() string { return "this address opens connections too fast" }
+
+// ConnectionRates decides how fast connections may come. A listener that is exempt does not
+// count for what holds for the whole broker.
+type ConnectionRates interface {
+	// Arrive counts a connection and gives the time for which its listener is to wait before
+	// it serves it.
+	Arrive(now time.Time, listener string, exempt bool) (wait time.Duration)
+	// Admit counts it against its address, when nothing else is in its way. If it gives a
+	// time, the connection is not served but closed after it.
+	Admit(now time.Time, listener, ip string, exempt bool) (refuse time.Duration)
+}
+
+// anyRate has no limits.
+type anyRate struct{}
+
+func (anyRate) Arrive(time.Time, string, bool) time.Duration        { return 0 }
+func (anyRate) Admit(time.Time, string, string, bool) time.Duration { return 0 }
+
+// admission counts connections against max.connections and max.connections.per.ip, and asks
+// how fast they may come (Kafka's ConnectionQuotas).
 type admission struct {
+	rates ConnectionRates // may be asked under mu
+
 	mu        sync.Mutex
 	limits    Limits
-	rate      *rate.Limiter // nil: no bound
 	total     int
 	byIP      map[string]int
 	listeners map[string]*listenerQuota
@@ -27,13 +50,15 @@ type admission struct {
 // listenerQuota is what one listener has used of its own limits.
 type listenerQuota struct {
 	info  ListenerInfo
-	rate  *rate.Limiter
 	count int
 }
 
-func newAdmission(l Limits) *admission {
+func newAdmission(l Limits, rates ConnectionRates) *admission {
+	if rates == nil {
+		rates = anyRate{}
+	}
 	return &admission{
-		limits: l, rate: newRate(l.MaxCreationRate),
+		rates: rates, limits: l,
 		byIP: map[string]int{}, listeners: map[string]*listenerQuota{}, freed: make(chan struct{}),
 	}
 }
@@ -43,20 +68,9 @@ func newAdmission(l Limits) *admission {
 func (a *admission) setLimits(l Limits) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if l.MaxCreationRate != a.limits.MaxCreationRate {
-		a.rate = newRate(l.MaxCreationRate)
-	}
 	a.limits = l
 	close(a.freed) // whoever waits looks again
 	a.freed = make(chan struct{})
-}
-
-// newRate allows a burst of one second's connections.
-func newRate(perSecond float64) *rate.Limiter {
-	if perSecond <= 0 {
-		return nil
-	}
-	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))
 }
 
 // addListener must precede the first enter on it.
@@ -64,7 +78,7 @@ func (a *admission) addListener(info ListenerInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.listeners[info.Name] == nil { // one name may have several addresses
-		a.listeners[info.Name] = &listenerQuota{info: info, rate: newRate(info.MaxCreationRate)}
+		a.listeners[info.Name] = &listenerQuota{info: info}
 	}
 }
 
@@ -92,34 +106,37 @@ func (a *admission) enter(ctx context.Context, listener, ip string, waiting func
 	}
 }
 
+// awaitRate waits, whatever becomes of the limits meanwhile.
 func (a *admission) awaitRate(ctx context.Context, listener string, waiting func()) error {
 	a.mu.Lock()
-	own, broker := a.listeners[listener].rate, a.rate
-	if a.protected(listener) {
-		broker = nil
-	}
+	exempt := a.protected(listener)
 	a.mu.Unlock()
-	for _, limiter := range []*rate.Limiter{broker, own} {
-		if limiter == nil || limiter.Allow() {
-			continue
-		}
-		waiting()
-		if err := limiter.Wait(ctx); err != nil {
-			return err
-		}
+	wait := a.rates.Arrive(time.Now(), listener, exempt)
+	if wait <= 0 {
+		return nil
 	}
-	return nil
+	waiting()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (a *admission) hasRoom(listener string) bool {
-	l := a.listeners[listener]
-	if l.info.MaxConnections > 0 && l.count >= l.info.MaxConnections {
+	if own := a.limits.PerListener[listener]; own > 0 && a.listeners[listener].count >= own {
 		return false
 	}
 	return a.limits.MaxConnections <= 0 || a.total < a.limits.MaxConnections || a.protected(listener)
 }
 
 func (a *admission) take(listener, ip string) (evict bool, err error) {
+	if after := a.rates.Admit(time.Now(), listener, ip, a.protected(listener)); after > 0 {
+		return false, &tooFast{after}
+	}
 	if limit := a.limitOf(ip); limit >= 0 && a.byIP[ip] >= limit {
 		return false, errTooManyFromIP
 	}

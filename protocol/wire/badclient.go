@@ -34,6 +34,7 @@ const (
 	reasonStalled   reason = "slow_reader"
 	reasonMemory    reason = "no_memory_for_frame"
 	reasonTooManyIP reason = "too_many_from_address"
+	reasonTooFast   reason = "too_fast_from_address"
 	reasonTruncated reason = "frame_cut_short"
 	reasonRegion    reason = "data_ended_early"
 	reasonAccept    reason = "accept_failed"
@@ -78,10 +79,13 @@ func reasonOfType(err error) reason {
 		size   *FrameSizeError
 		served *UnservedError
 		closed *handlerClose
+		fast   *tooFast
 	)
 	switch {
 	case errors.As(err, &closed):
 		return reasonHandler
+	case errors.As(err, &fast):
+		return reasonTooFast
 	case errors.As(err, &size) && size.isTLS():
 		return reasonTLS
 	case errors.As(err, &size) && size.isText():

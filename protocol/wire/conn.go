@@ -56,6 +56,7 @@ type conn struct {
 	overlapping bool   // the last request may overlap with the next one
 	current     atomic.Pointer[Request]
 	since       stamp // when the current request took its slot
+	muted       stamp // until then no request is worked on
 	draining    atomic.Bool
 	causeOnce   sync.Once
 	cause       error
@@ -72,7 +73,7 @@ func newConn(s *Server, nc net.Conn, l ListenerInfo) *conn {
 		watch: &c.watch, max: &c.info.maxFrame,
 	}
 	c.out = output{conn: nc, raw: sendfileConn(nc), pool: s.buffers, watch: &c.watch, room: &s.copies, sent: s.metrics.sent}
-	c.lane = lane{out: &c.out, broken: c.fail, spawn: c.spawnDrain, done: c.requestDone, wake: make(chan bool, 1)}
+	c.lane = lane{out: &c.out, broken: c.fail, spawn: c.spawnDrain, done: c.requestDone, mute: c.mute, wake: make(chan bool, 1)}
 	c.lane.slots, c.send = c.lane.few[:0], c.lane.drain
 	return c
 }
@@ -140,6 +141,9 @@ func (c *conn) read() (*Request, error) {
 			return nil, err
 		}
 	}
+	if err := c.in.await(c.awaitUnmuted); err != nil {
+		return nil, err
+	}
 	r := &Request{Conn: &c.info, pool: c.server.buffers}
 	if err := c.in.next(c.ctx, &r.frame); err != nil {
 		return nil, err
@@ -174,7 +178,11 @@ func (c *conn) internID(p []byte) string {
 // handle has a request answered in its place in the order.
 func (c *conn) handle(r *Request) error {
 	s := c.server
-	if err := c.awaitTurn(r); err != nil {
+	err := c.awaitTurn(r)
+	if err == nil {
+		err = c.awaitUnmuted() // an answer before it may have muted the connection
+	}
+	if err != nil {
 		r.FreeBody()
 		return err
 	}
@@ -229,7 +237,7 @@ func (c *conn) callHandler(r *Request) (Outcome, error) {
 func (c *conn) leaveSlot(r *Request) {
 	c.current.Store(nil)
 	c.since.clear()
-	r.Park()
+	r.leaveSlot()
 }
 
 // requestDone is called when a request's answer was handed to the output, or dropped.

@@ -27,6 +27,14 @@
 // Answers are gathered and flushed when no further complete request has been read, so
 // that a pipelining client costs one write and not one per request.
 //
+// # Mutes
+//
+// An outcome may mute the connection for a time (Outcome.Mute: a client above its quota). The
+// answer leaves at once; what the client sends next is not worked on before the time is over.
+// While it sends nothing, a muted connection is one that is idle: the mute is a stamp. Of a
+// frame that comes too early no more than its beginning is read, and its memory not reserved,
+// unless it was read before the answer that mutes.
+//
 // # Memory
 //
 // An idle connection holds no buffer: on a socket the goroutine waits for readiness and
@@ -56,5 +64,5 @@
 // head of a connection's lane is ready and its goroutine is busy elsewhere, one that
 // sends it. Locks are held for a few instructions and never across input or output.
 // Order: Pending.mu and Server.mu are never held together with another one; lane.mu may
-// be followed by the locks of Buffers only.
+// be followed by the locks of Buffers only, and that of admission by those of its rates.
 package wire

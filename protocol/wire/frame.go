@@ -151,6 +151,15 @@ type firstReader interface {
 	readsAhead() bool
 }
 
+// await waits until the size of the next frame is there, and then for what may be in the way
+// of its content, which stays with the client.
+func (fr *frameReader) await(unmuted func() error) error {
+	if err := fr.fillHead(); err != nil {
+		return err
+	}
+	return unmuted()
+}
+
 // next reads one frame into f, which the caller releases. At the end of the stream it
 // returns io.EOF between frames and io.ErrUnexpectedEOF within one.
 func (fr *frameReader) next(ctx context.Context, f *frame) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // errClosed is the fate of what comes after a connection's end.
@@ -21,8 +22,9 @@ var errClosed = errors.New("connection is closed")
 //	                     └─ else ──▶ slot ─ … ─ slot ──▶ output, when the head is ready
 type lane struct {
 	out    *output
-	broken func(error)    // ends the connection; called without the lock
-	spawn  func()         // runs drain on a goroutine that the connection's end waits for
+	broken func(error) // ends the connection; called without the lock
+	spawn  func()      // runs drain on a goroutine that the connection's end waits for
+	mute   func(time.Duration)
 	done   func(*Request) // the request is over, its answer handed to the output
 	wake   chan bool      // to the connection's goroutine, capacity 1; true: drain
 
@@ -72,9 +74,12 @@ func (l *lane) settle(r *Request, o Outcome) error {
 // emit hands one outcome to the output. The caller owns the output.
 func (l *lane) emit(r *Request, o Outcome) error {
 	var err error
+	if o.Mute > 0 {
+		l.mute(o.Mute)
+	}
 	switch {
 	case o.Response != nil:
-		err = l.out.add(r, o.Response)
+		err = l.out.add(r, o.Response, o.Sent)
 	case o.Close != nil:
 		err = errors.Join(l.out.flush(), &handlerClose{r.Key, o.Close})
 	}

@@ -28,9 +28,9 @@ type Limits struct {
 	// PerIP holds the addresses with a bound of their own,
 	// "max.connections.per.ip.overrides" after names were resolved.
 	PerIP map[string]int
-	// MaxCreationRate bounds new connections per second, 0 for no bound:
-	// "max.connection.creation.rate". The inter-broker listener is exempt.
-	MaxCreationRate float64
+	// PerListener bounds the connections of single listeners, by name; 0, or none, for no
+	// bound: "listener.name.<name>.max.connections".
+	PerListener map[string]int
 
 	// MaxIdle is how long a connection may have nothing in flight before it is closed,
 	// "connections.max.idle.ms"; negative for ever.

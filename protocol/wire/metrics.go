@@ -38,6 +38,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 	reg.MustRegister(
 		m.accepted, m.closed, m.blocked,
 		gauge("connections", "Connections open.", func() float64 { return float64(s.numConns()) }),
+		gauge("connections_muted", "Connections whose next request waits because of a quota.", func() float64 { return float64(s.numMuted()) }),
 		gauge("requests_in_flight", "Requests without an answer yet.", func() float64 { return float64(m.inFlight.Load()) }),
 		gauge("requests_working", "Requests counted against queued.max.requests.", func() float64 { return float64(s.slots.used.Load() + s.brokerSlots.used.Load()) }),
 		gauge("frame_memory_bytes", "Memory of frames counted against queued.max.request.bytes.", func() float64 { return float64(s.budget.used.Load() + s.brokerBudget.used.Load()) }),

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
 )
@@ -41,6 +42,7 @@ type output struct {
 
 	queue []sealed
 	bytes int // in queue
+	timed int // of queue, whose sending is measured
 
 	stage *buffer // while flushing
 	used  int
@@ -51,12 +53,16 @@ type output struct {
 type sealed struct {
 	resp  *Response
 	start int
+	sent  func(took time.Duration) // nil: nobody asks
 }
 
 // add takes an answer over, to be sent by the next flush.
-func (o *output) add(r *Request, resp *Response) error {
+func (o *output) add(r *Request, resp *Response, sent func(time.Duration)) error {
 	start := resp.seal(r.CorrelationID, r.api.FlexibleResponse(r.Version))
-	o.queue = append(o.queue, sealed{resp, start})
+	o.queue = append(o.queue, sealed{resp, start, sent})
+	if sent != nil {
+		o.timed++
+	}
 	o.bytes += resp.used - start + resp.regionN
 	if o.bytes >= maxUnflushed {
 		return o.flush()
@@ -69,20 +75,38 @@ func (o *output) flush() error {
 	if len(o.queue) == 0 {
 		return nil
 	}
+	var began time.Time
+	if o.timed > 0 {
+		began = time.Now()
+	}
 	err := o.writeQueue()
+	if o.timed > 0 {
+		o.tellSent(time.Since(began))
+	}
 	o.watch.write.clear()
 	o.sent(o.bytes)
 	o.drop()
 	return err
 }
 
+// tellSent shares the time of a flush among those whose sending is measured. Most of a long
+// one is the client's, who does not take it.
+func (o *output) tellSent(took time.Duration) {
+	took = min(took, time.Duration(1+o.bytes/pieceSize)*time.Millisecond) / time.Duration(o.timed)
+	for i := range o.queue {
+		if o.queue[i].sent != nil {
+			o.queue[i].sent(took)
+		}
+	}
+}
+
 // drop releases what was added.
 func (o *output) drop() {
 	for i := range o.queue {
 		o.queue[i].resp.Release()
-		o.queue[i].resp = nil
+		o.queue[i] = sealed{}
 	}
-	o.queue, o.bytes = o.queue[:0], 0
+	o.queue, o.bytes, o.timed = o.queue[:0], 0, 0
 	if cap(o.queue) > 64 {
 		o.queue = nil
 	}

@@ -26,13 +26,14 @@ type Request struct {
 	Conn     *ConnInfo
 	Received time.Time // when its last byte was there
 
-	api    protocol.API
-	pool   *Buffers
-	frame  frame
-	owned  atomic.Bool // the connection's own reference to the frame is still held
-	slots  *slots      // nil: not counted against queued.max.requests
-	parked atomic.Bool // the slot was given back
-	slot   slot        // its place in the order, if its answer has to wait
+	api   protocol.API
+	pool  *Buffers
+	frame frame
+	owned atomic.Bool // the connection's own reference to the frame is still held
+	slots *slots      // nil: not counted against queued.max.requests
+	left  atomic.Bool // the slot was given back
+	clock workClock
+	slot  slot // its place in the order, if its answer has to wait
 }
 
 // Retain keeps Body valid until a matching Release.
@@ -53,11 +54,49 @@ func (r *Request) FreeBody() {
 
 // Park tells the server that the handler is about to wait for something other than its
 // own work (other clients, a quorum), so that it no longer counts against
-// queued.max.requests. It may be called more than once.
+// queued.max.requests, nor as work. It may be called more than once.
 func (r *Request) Park() {
-	if r.slots != nil && r.parked.CompareAndSwap(false, true) {
+	r.clock.stop(r.Received)
+	r.leaveSlot()
+}
+
+func (r *Request) leaveSlot() {
+	if r.slots != nil && r.left.CompareAndSwap(false, true) {
 		r.slots.release()
 	}
+}
+
+// StartClock begins to measure how long the request is worked on. Nothing is measured
+// unless a handler asks for it.
+func (r *Request) StartClock() { r.clock.start(r.Received) }
+
+// Worked is how long the request has been worked on since StartClock: until now, or until
+// it was parked.
+func (r *Request) Worked() time.Duration { return r.clock.elapsed(r.Received) }
+
+// Size is the length of the request's frame without the size in front.
+func (r *Request) Size() int { return r.frame.size }
+
+// workClock has two times since a request was received, 0 for none.
+type workClock struct{ began, ended atomic.Int64 }
+
+func (w *workClock) start(received time.Time) { w.began.Store(int64(time.Since(received)) + 1) }
+
+func (w *workClock) stop(received time.Time) {
+	if w.began.Load() != 0 {
+		w.ended.CompareAndSwap(0, int64(time.Since(received))+1)
+	}
+}
+
+func (w *workClock) elapsed(received time.Time) time.Duration {
+	began, ended := w.began.Load(), w.ended.Load()
+	switch {
+	case began == 0:
+		return 0
+	case ended == 0:
+		ended = int64(time.Since(received)) + 1
+	}
+	return time.Duration(ended - began)
 }
 
 // NewResponse makes an empty response to r, with a buffer sized by earlier answers to
@@ -76,7 +115,8 @@ func (r *Request) String() string {
 // body is not pooled.
 func NewRequest(pool *Buffers, key, version int16, body []byte) *Request {
 	api, _ := protocol.Lookup(key)
-	r := &Request{Key: key, Version: version, Body: body, Conn: &ConnInfo{Listener: ListenerInfo{Kind: protocol.BrokerListener}}, api: api, pool: pool}
+	r := &Request{Key: key, Version: version, Body: body, Conn: &ConnInfo{Listener: ListenerInfo{Kind: protocol.BrokerListener}}, Received: time.Now(), api: api, pool: pool}
+	r.frame.size = len(body)
 	r.frame.hold(pool, &buffer{b: body, class: -1}, nil)
 	r.owned.Store(true)
 	return r
@@ -138,7 +178,7 @@ type HandlerFunc func(ctx context.Context, r *Request) Outcome
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, r *Request) Outcome { return f(ctx, r) }
 
-// Outcome is what becomes of a request: exactly one of its fields is set.
+// Outcome is what becomes of a request: exactly one of its first four fields is set.
 type Outcome struct {
 	// Response is sent when everything before it has been sent; the connection releases it.
 	Response *Response
@@ -149,6 +189,13 @@ type Outcome struct {
 	// Close closes the connection after earlier answers have gone out; the error is
 	// logged. It is how Kafka answers a failed Produce with acks=0.
 	Close error
+
+	// Mute is how long the connection's next request waits. The answer does not: it tells
+	// the client to pause, and the mute is for one that does not.
+	Mute time.Duration
+	// Sent, if set, is told how long it took to send the Response, at most a millisecond for
+	// each 256 KiB: what is longer is the time of a client that does not take it.
+	Sent func(took time.Duration)
 }
 
 // check panics unless exactly one field is set.

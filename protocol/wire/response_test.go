@@ -36,7 +36,7 @@ func written(t testing.TB, pool *Buffers, responses ...*Response) []byte {
 	for i, resp := range responses {
 		r := NewRequest(pool, 3, 1, nil)
 		r.CorrelationID = int32(i)
-		if err := out.add(r, resp); err != nil {
+		if err := out.add(r, resp, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,13 +168,13 @@ func TestSmallAnswersGoOutTogether(t *testing.T) {
 	out := output{conn: &sink, pool: pool, watch: &watch{}, sent: func(int) {}}
 	r := NewRequest(pool, 3, 1, nil)
 	for range 16 {
-		if err := out.add(r, respond(r, "answer")); err != nil {
+		if err := out.add(r, respond(r, "answer"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	region := respond(r, "head")
 	region.AddRegion(&memRegion{data: make([]byte, 1000)})
-	if err := out.add(r, region); err != nil {
+	if err := out.add(r, region, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := out.flush(); err != nil {
@@ -191,7 +191,7 @@ func TestMuchUnflushedIsFlushed(t *testing.T) {
 	out := output{conn: &sink, pool: pool, watch: &watch{}, sent: func(int) {}}
 	r := NewRequest(pool, 3, 1, nil)
 	for range 3 {
-		if err := out.add(r, respond(r, string(make([]byte, maxUnflushed/2)))); err != nil {
+		if err := out.add(r, respond(r, string(make([]byte, maxUnflushed/2))), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,6 +35,8 @@ type Options struct {
 	// Reserved says which requests do not count against Limits.QueuedRequests, such as
 	// heartbeats between brokers; nil: none.
 	Reserved func(key int16) bool
+	// Rates decides how fast connections may come; nil: as fast as they do.
+	Rates ConnectionRates
 	// Lookup finds an API in the protocol table; nil: protocol.Lookup.
 	Lookup func(key int16) (protocol.API, bool)
 	// OnPreface takes a connection over whose first byte, before any request other than
@@ -52,8 +54,6 @@ type ListenerInfo struct {
 	// exempt from the broker-wide connection limits, if there is another listener.
 	InterBroker bool
 
-	MaxConnections  int     // "listener.name.<name>.max.connections", 0 for no bound
-	MaxCreationRate float64 // "listener.name.<name>.max.connection.creation.rate", 0 for no bound
 	// MaxRequestBytes is the largest frame of a new connection, 0 for the server's
 	// limit. See ConnInfo.SetMaxRequestBytes.
 	MaxRequestBytes int32
@@ -96,6 +96,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	refused   []refusedConn
 	sweeping  bool
 	closed    bool
 }
@@ -106,7 +107,7 @@ func NewServer(o Options) *Server {
 	s := &Server{
 		handler: o.Handler, limits: limits, log: o.Logger, buffers: o.Buffers,
 		overlaps: o.Overlaps, reserved: o.Reserved, lookup: o.Lookup, onPreface: o.OnPreface,
-		admission:    newAdmission(limits),
+		admission:    newAdmission(limits, o.Rates),
 		budget:       newBudget(limits.QueuedRequestBytes, limits.MemoryPatience),
 		brokerBudget: newBudget(limits.QueuedRequestBytes, limits.MemoryPatience),
 		slots:        newSlots(int64(limits.QueuedRequests)),
@@ -158,12 +159,12 @@ func (s *Server) slotsFor(l ListenerInfo) *slots {
 	return s.slots
 }
 
-// SetConnectionLimits changes how many connections there may be, from one address and in
-// all, and how fast they may come. Of l only those four limits count.
+// SetConnectionLimits changes how many connections there may be: of one listener, from one
+// address and in all. Of l only those four limits count.
 func (s *Server) SetConnectionLimits(l Limits) {
 	next := s.limits
 	next.MaxConnections, next.MaxConnectionsPerIP = l.MaxConnections, l.MaxConnectionsPerIP
-	next.PerIP, next.MaxCreationRate = l.PerIP, l.MaxCreationRate
+	next.PerIP, next.PerListener = l.PerIP, l.PerListener
 	s.admission.setLimits(next)
 }
 
@@ -241,7 +242,7 @@ func (s *Server) admit(nc net.Conn, info ListenerInfo) {
 		s.metrics.blocked.WithLabelValues(info.Name).Inc()
 	})
 	if err != nil {
-		_ = nc.Close()
+		s.refuseConn(nc, err)
 		s.report(err, info.Name, nc.RemoteAddr())
 		return
 	}
@@ -329,6 +330,7 @@ func (s *Server) beginStop() {
 		_ = ln.Close()
 	}
 	s.mu.Unlock()
+	s.closeRefused(time.Time{})
 	for _, c := range s.appendConns(nil) {
 		c.drain()
 	}

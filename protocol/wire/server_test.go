@@ -138,34 +138,80 @@ func TestInterBrokerEvicts(t *testing.T) {
 	})
 }
 
-// Connections come at the rate that was asked for; the inter-broker listener does not wait.
+// oneAtATime lets connections arrive a second apart, and refuses addresses for three.
+type oneAtATime struct {
+	refused map[string]bool
+	exempt  []string // listeners
+}
+
+func (o *oneAtATime) Arrive(_ time.Time, listener string, exempt bool) time.Duration {
+	if exempt {
+		o.exempt = append(o.exempt, listener)
+		return 0
+	}
+	return time.Second
+}
+
+func (o *oneAtATime) Admit(_ time.Time, _, ip string, _ bool) time.Duration {
+	if o.refused[ip] {
+		return 3 * time.Second
+	}
+	return 0
+}
+
+// Connections come as fast as they are let; the inter-broker listener is exempt.
 func TestCreationRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{Handler: echo, Limits: Limits{MaxCreationRate: 2}})
+		rates := &oneAtATime{}
+		r := newRig(t, Options{Handler: echo, Rates: rates})
 		r.listen("broker-1:9093", ListenerInfo{Name: "REPLICATION", InterBroker: true})
 		start := time.Now()
-		var last time.Duration
-		for i := range 6 {
-			c := r.dial()
-			c.send(metadata(int32(i), "x"))
-			for answers, _ := c.take(); len(answers) == 0; answers, _ = c.take() {
-				time.Sleep(100 * time.Millisecond)
-			}
-			last = time.Since(start)
-		}
-		if last < 2*time.Second || last > 2200*time.Millisecond { // two at once, then two a second
-			t.Errorf("six connections took %v", last)
-		}
+		one, two := r.dial(), r.dial()
+		two.send(metadata(1, "x"))
+		two.expect()
+		time.Sleep(2*time.Second - time.Millisecond)
+		two.expect()
+		time.Sleep(time.Millisecond)
+		two.expect("1:x")
+		one.send(metadata(2, "x"))
+		one.expect("2:x")
 		broker := r.dialFrom("broker-2", "broker-1:9093")
 		broker.send(metadata(9, "y"))
 		broker.expect("9:y")
+		if took := time.Since(start); took != 2*time.Second || len(rates.exempt) != 1 {
+			t.Errorf("took %v, exempt %v", took, rates.exempt)
+		}
+	})
+}
+
+// A connection of an address that opens them too fast is not served, and closed after the
+// pause; meanwhile it holds nobody up, and has no place among those that count.
+func TestRefusedForItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Handler: echo, Limits: Limits{MaxConnections: 1}, Rates: &oneAtATime{refused: map[string]bool{"fast": true}}})
+		fast, good := r.dialFrom("fast", "broker-1:9092"), r.dialFrom("good", "broker-1:9092")
+		time.Sleep(2 * time.Second)
+		good.send(metadata(2, "y"))
+		good.expect("2:y")
+		fast.expect()
+		time.Sleep(2*time.Second + maxSweep)
+		fast.expect("EOF")
+		if lines := strings.Join(r.log.take(), "\n"); !strings.Contains(lines, "kind=too_fast_from_address") {
+			t.Errorf("log: %s", lines)
+		}
+		_ = good.conn.Close()
+		last := r.dialFrom("fast", "broker-1:9092")
+		time.Sleep(2 * time.Second)
+		last.expect()
+		r.stop() // does not wait for it
+		last.expect("EOF")
 	})
 }
 
 func TestListenerLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{Handler: echo})
-		r.listen("broker-1:9093", ListenerInfo{Name: "SMALL", MaxConnections: 1, MaxRequestBytes: 100})
+		r := newRig(t, Options{Handler: echo, Limits: Limits{PerListener: map[string]int{"SMALL": 1}}})
+		r.listen("broker-1:9093", ListenerInfo{Name: "SMALL", MaxRequestBytes: 100})
 		one, two := r.dialFrom("a", "broker-1:9093"), r.dialFrom("b", "broker-1:9093")
 		two.send(metadata(1, "x"))
 		two.expect() // waits for its place
@@ -191,10 +237,13 @@ func TestConnectionLimitsChange(t *testing.T) {
 		r.server.SetConnectionLimits(limits)
 		two.expect("2:y")
 		r.dialFrom("b", "broker-1:9092").expect("EOF")
-		limits.MaxConnectionsPerIP, limits.MaxCreationRate = 0, 1
+		limits.MaxConnectionsPerIP, limits.PerListener = 0, map[string]int{"PLAINTEXT": 2}
 		r.server.SetConnectionLimits(limits)
 		three := r.dialFrom("b", "broker-1:9092")
 		three.send(metadata(3, "z"))
+		three.expect()
+		limits.PerListener = nil
+		r.server.SetConnectionLimits(limits)
 		three.expect("3:z")
 		one.send(metadata(4, "x"))
 		one.expect("4:x") // those that are there stay
@@ -452,6 +501,7 @@ func TestMetrics(t *testing.T) {
 			"klamm_network_requests_in_flight":                   0,
 			"klamm_network_requests_working":                     0,
 			"klamm_network_sent_bytes_total":                     9,
+			"klamm_network_connections_muted":                    0,
 			"klamm_network_frame_memory_bytes":                   0,
 			"klamm_network_frame_memory_waits_total":             0,
 			"klamm_network_request_waits_total":                  0,

@@ -25,7 +25,7 @@ import (
 //	send [as=name]                    one line per request or piece, sent in one write:
 //	                                    produce|fetch|metadata|api-versions CORRELATION [body]
 //	                                    hex BYTES | zeros COUNT
-//	complete CORRELATION [none|close]  one that is pending
+//	complete CORRELATION [none|close] [mute=DURATION]  one that is pending
 //	unblock CORRELATION                a request whose body is "block"
 //	advance DURATION                   time goes by
 //	half-close, close, crash           the client's end; the client's host
@@ -33,7 +33,7 @@ import (
 //
 // A Produce is pending until completed, unless its body is "now", and so is another
 // request whose body is "wait". "none" has no answer, "close" closes and "block" waits in
-// the handler; all others are echoed. Each command prints what happened until everything was at rest.
+// the handler; "mute DURATION" has an answer and mutes the connection; all others are echoed. Each command prints what happened until everything was at rest.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -183,21 +183,30 @@ func (s *story) handle(ctx context.Context, r *Request) Outcome {
 		s.asked[r.CorrelationID] = r
 		return Outcome{Pending: pending}
 	}
-	return Outcome{Response: respond(r, body)}
+	out := Outcome{Response: respond(r, body)}
+	if text, mute := strings.CutPrefix(body, "mute "); mute {
+		out.Mute, _ = time.ParseDuration(text)
+	}
+	return out
 }
 
 func (s *story) complete(d *datadriven.TestData) {
 	id := correlationOf(s.t, d)
 	r := s.asked[id]
 	defer r.Release()
+	var out Outcome
 	switch {
 	case d.HasArg("none"):
-		s.pending[id].Complete(Outcome{NoResponse: true})
+		out.NoResponse = true
 	case d.HasArg("close"):
-		s.pending[id].Complete(Outcome{Close: errors.New("not to be had")})
+		out.Close = errors.New("not to be had")
 	default:
-		s.pending[id].Complete(Outcome{Response: respond(r, string(r.Body))})
+		out.Response = respond(r, string(r.Body))
 	}
+	if text := ""; d.MaybeScanArgs(s.t, "mute", &text) {
+		out.Mute, _ = time.ParseDuration(text)
+	}
+	s.pending[id].Complete(out)
 }
 
 func (s *story) shutdown(patience time.Duration) {

@@ -77,6 +77,7 @@ func (s *Server) sweepOnce(scratch []*conn) []*conn {
 	// the budget would not look starved to the next one, although a frame may need the
 	// memory of both.
 	starved := map[*budget]bool{s.budget: s.budget.starved(), s.brokerBudget: s.brokerBudget.starved()}
+	s.closeRefused(time.Now())
 	scratch = s.appendConns(scratch[:0])
 	for _, c := range scratch {
 		c.checkLimits(now, s.limits, starved[c.in.budget])

@@ -1,0 +1,37 @@
+package broker
+
+import (
+	"math"
+
+	"github.com/klamm-mq/klamm/cluster/quota"
+	"github.com/klamm-mq/klamm/configs"
+)
+
+// newQuotas makes the meters of client quotas; limits come with metadata.
+func (b *Broker) newQuotas() *quota.Quotas {
+	c := &b.cfg.Quotas
+	q := quota.New(quota.Options{
+		Samples: int(c.Samples), Window: c.Window,
+		ControllerSamples: int(c.ControllerSamples), ControllerWindow: c.ControllerWindow,
+	})
+	b.env.Registry.MustRegister(quota.NewCollector(q))
+	return q
+}
+
+// setConnectionRates takes how fast connections may come from the configuration.
+func (b *Broker) setConnectionRates(cfg *configs.Broker) {
+	listeners := map[string]float64{}
+	for _, l := range cfg.BrokerListeners() {
+		_, rate := cfg.ListenerLimits(l.Name)
+		listeners[l.Name] = rateLimit(rate)
+	}
+	b.quotas.Connections.SetLimits(rateLimit(cfg.Network.MaxConnectionCreationRate), listeners)
+}
+
+// rateLimit is a limit in a second, where 2147483647 is Kafka's way to say none.
+func rateLimit(limit int32) float64 {
+	if limit == math.MaxInt32 {
+		return math.Inf(1)
+	}
+	return float64(limit)
+}
