@@ -25,3 +25,16 @@ func KafkaGo() Client {
 
 // ConfluentGo is confluentinc/confluent-kafka-go.
 func ConfluentGo() Client { return Client{Name: "confluent-kafka-go"} }
+
+// KafkaPython is kafka-python.
+func KafkaPython() Client { return Client{Name: "kafka-python"} }
+
+// ConfluentPython is confluent-kafka.
+func ConfluentPython() Client { return Client{Name: "confluent-kafka"} }
+
+// AIOKafka is aiokafka.
+func AIOKafka() Client {
+	return Client{Name: "aiokafka", Cannot: map[string]string{
+		"delete a group": "its admin client has no DeleteGroups",
+	}}
+}

@@ -67,6 +67,9 @@ func (r *run) produced(topic string, from int) (all []*kmsg.ProduceRequest, batc
 			batches = append(batches, b)
 		}
 	}
+	if len(batches) == 0 {
+		r.t.Fatalf("no Produce request for %s was seen", topic)
+	}
 	return all, batches
 }
 
