@@ -12,16 +12,19 @@ import (
 
 // frameShare is the part of the machine's memory that requests of clients may take, where
 // the configuration does not say.
-const frameShare = 8
+const frameShare = 4
 
-// frameMemory is queued.max.request.bytes, or the broker's choice for -1: an eighth of the
-// memory, but not more than what serves a thousand busy producers. Package wire sees to it
+// frameMemory is queued.max.request.bytes and the largest request, for what is configured
+// of the two. The broker's choice, for -1, is a quarter of the memory, but not more than
+// what serves a thousand busy producers. Where that is less than socket.request.max.bytes
+// a request as large would have the process killed: it is refused. Package wire sees to it
 // that the largest request fits.
-func frameMemory(configured int64, memory uint64) int64 {
+func frameMemory(configured int64, largest int32, memory uint64) (queued int64, request int32) {
 	if configured > 0 || memory == 0 {
-		return configured
+		return configured, largest
 	}
-	return int64(min(memory/frameShare, wire.DefaultQueuedRequestBytes))
+	share := int64(min(memory/frameShare, math.MaxInt32))
+	return min(share, wire.DefaultQueuedRequestBytes), int32(min(share, int64(largest)))
 }
 
 // memoryLimit is the memory that this process may use, in bytes: the machine's, or less

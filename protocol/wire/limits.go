@@ -55,7 +55,7 @@ type Limits struct {
 // Defaults of Limits, where Kafka has one Kafka's.
 const (
 	DefaultMaxRequestBytes    = 100 << 20
-	DefaultQueuedRequestBytes = 128 << 20
+	DefaultQueuedRequestBytes = DefaultMaxRequestBytes
 	DefaultQueuedRequests     = 500
 	DefaultMaxPending         = 128
 	DefaultMaxIdle            = 10 * time.Minute
