@@ -41,6 +41,7 @@ func (n *Node) run(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-n.wake:
+		case <-n.controllerMoved():
 		case <-ctx.Done():
 			return
 		}
@@ -49,6 +50,13 @@ func (n *Node) run(ctx context.Context) {
 		}
 		timer.Reset(n.communicate(ctx))
 	}
+}
+
+func (n *Node) controllerMoved() <-chan struct{} {
+	if n.opts.ControllerMoved == nil {
+		return nil
+	}
+	return n.opts.ControllerMoved()
 }
 
 // communicate sends the request that is due and gives the pause until the next.
@@ -62,6 +70,9 @@ func (n *Node) communicate(ctx context.Context) time.Duration {
 	} else {
 		pause, err = n.heartbeat(ctx)
 	}
+	n.mu.Lock()
+	n.trouble = err
+	n.mu.Unlock()
 	switch {
 	case err == nil:
 		n.complained = time.Time{}

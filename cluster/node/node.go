@@ -35,12 +35,13 @@ type Node struct {
 	ready   bool          // Unfence was called
 	leaving bool          // ControlledShutdown was called
 	refused error         // a registration that is not worth repeating
+	trouble error         // of the last request, nil after one that was answered
 	offline []uuid.UUID
 	failed  []controller.FailedReplica
 }
 
 // ControllerChannel carries one request to the active controller. A local
-// *controller.Controller is one; the peer room provides the one over the wire.
+// *controller.Controller is one; Channel finds that of any node.
 // It answers an error that wraps kafkaerr.NotController when the active controller was
 // not reached; such a request may be sent again.
 type ControllerChannel interface {
@@ -76,6 +77,9 @@ type Options struct {
 
 	Channel  ControllerChannel
 	Metadata Metadata
+	// ControllerMoved gives a channel that is closed when another controller may be active:
+	// it is told of this broker at once. nil: that does not happen.
+	ControllerMoved func() <-chan struct{}
 
 	HeartbeatInterval time.Duration // broker.heartbeat.interval.ms; 500 ms (D9)
 	RequestTimeout    time.Duration // of one registration, heartbeat or block request; 3 s
@@ -132,9 +136,19 @@ func (n *Node) Start(ctx context.Context) error {
 	n.tasks.Go(func() { n.run(n.life) })
 	err := n.await(ctx, func() (bool, error) { return n.state != Starting, n.refused })
 	if err != nil {
-		return fmt.Errorf("register broker %d: %w", n.opts.NodeID, err)
+		return fmt.Errorf("register broker %d: %w", n.opts.NodeID, n.because(err))
 	}
 	return nil
+}
+
+// because adds why a wait was in vain.
+func (n *Node) because(err error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.trouble == nil || n.refused != nil {
+		return err
+	}
+	return fmt.Errorf("%w (the last attempt: %w)", err, n.trouble)
 }
 
 // Unfence puts the broker in service, and returns when it is.
@@ -142,7 +156,7 @@ func (n *Node) Unfence(ctx context.Context) error {
 	n.update(func() { n.ready = true })
 	n.wakeUp()
 	if err := n.await(ctx, func() (bool, error) { return n.state == Unfenced, n.refused }); err != nil {
-		return fmt.Errorf("put broker %d in service: %w", n.opts.NodeID, err)
+		return fmt.Errorf("put broker %d in service: %w", n.opts.NodeID, n.because(err))
 	}
 	return nil
 }
