@@ -21,9 +21,10 @@ type Node struct {
 	opts    Options
 	metrics *metrics
 	ids     producerIDs
+	isr     isrChanges
 	life    context.Context // of the goroutines: ends with Close
 	stop    context.CancelFunc
-	tasks   sync.WaitGroup // run and the producer-id fetcher
+	tasks   sync.WaitGroup // run, the sender of ISR changes and the producer-id fetcher
 	wake    chan struct{}  // room for one: the next heartbeat is due now
 
 	complained time.Time // of requests that fail in a row, when the log last said so; run's alone
@@ -125,6 +126,7 @@ func New(opts Options) *Node {
 	n.life, n.stop = context.WithCancel(context.Background())
 	n.metrics = newMetrics(opts.Registerer, n)
 	n.ids.init()
+	n.isr.init()
 	return n
 }
 
@@ -134,6 +136,7 @@ func New(opts Options) *Node {
 // registered, a feature that this release does not support. It may be called once.
 func (n *Node) Start(ctx context.Context) error {
 	n.tasks.Go(func() { n.run(n.life) })
+	n.tasks.Go(func() { n.sendISRChanges(n.life) })
 	err := n.await(ctx, func() (bool, error) { return n.state != Starting, n.refused })
 	if err != nil {
 		return fmt.Errorf("register broker %d: %w", n.opts.NodeID, n.because(err))

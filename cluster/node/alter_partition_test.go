@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// TestISRChangesShareARequest: those that come while one is on its way go with the next,
+// and each hears its own answer.
+func TestISRChangesShareARequest(t *testing.T) {
+	bubble(t, func(t *testing.T, r rig) {
+		if err := r.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		r.c.script(func(req kmsg.Request) (kmsg.Response, metadata.Position, error) {
+			alter, ok := req.(*kmsg.AlterPartitionRequest)
+			if !ok {
+				return obliging(req)
+			}
+			time.Sleep(10 * time.Millisecond)
+			return alterAll(alter), metadata.Position{}, nil
+		})
+		r.c.take()
+		results := map[int32]replica.ISRResult{}
+		heard := make(chan struct{}, 10)
+		for i := range int32(3) {
+			r.AlterPartition(isrChangeOf(i), func(res replica.ISRResult) {
+				results[i] = res
+				heard <- struct{}{}
+			})
+			if i == 0 {
+				synctest.Wait() // it is on its way
+			}
+		}
+		for range 3 {
+			<-heard
+		}
+		var sizes []int
+		requests, _ := r.c.take()
+		for _, req := range requests {
+			if alter, ok := req.(*kmsg.AlterPartitionRequest); ok {
+				sizes = append(sizes, len(alter.Topics[0].Partitions))
+				if alter.BrokerEpoch != 7 || alter.Version != 3 {
+					t.Errorf("epoch %d, version %d", alter.BrokerEpoch, alter.Version)
+				}
+			}
+		}
+		if len(sizes) != 2 || sizes[0] != 1 || sizes[1] != 2 {
+			t.Errorf("partitions by request: %v, want 1 and 2", sizes)
+		}
+		if !errors.Is(results[1].Err, kafkaerr.IneligibleReplica) || results[2].Err != nil || results[2].PartitionEpoch != 6 {
+			t.Errorf("answers %+v", results)
+		}
+	})
+}
+
+// isrChangeOf proposes brokers 1 and 2 for a partition at partition epoch 5.
+func isrChangeOf(partition int32) *replica.ISRChange {
+	return &replica.ISRChange{
+		ID: replica.TopicIDPartition{TopicID: uuid.UUID{9}, Partition: partition}, LeaderEpoch: 4, PartitionEpoch: 5,
+		ISR: []replica.ISRMember{{ID: 1, BrokerEpoch: 7}, {ID: 2, BrokerEpoch: 8}},
+	}
+}
+
+// alterAll commits every change but that of partition 1.
+func alterAll(req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse {
+	resp := req.ResponseKind().(*kmsg.AlterPartitionResponse)
+	for _, t := range req.Topics {
+		answer := kmsg.NewAlterPartitionResponseTopic()
+		answer.TopidID = t.TopicID
+		for _, p := range t.Partitions {
+			part := kmsg.NewAlterPartitionResponseTopicPartition()
+			part.Partition, part.LeaderEpoch, part.PartitionEpoch = p.Partition, p.LeaderEpoch, p.PartitionEpoch+1
+			for _, m := range p.NewEpochISR {
+				part.ISR = append(part.ISR, m.BrokerID)
+			}
+			if p.Partition == 1 {
+				part.ErrorCode = kafkaerr.IneligibleReplica.Code
+			}
+			answer.Partitions = append(answer.Partitions, part)
+		}
+		resp.Topics = append(resp.Topics, answer)
+	}
+	return resp
+}
+
+// TestISRChangesWithoutController: each hears the error, and the next request waits a little.
+func TestISRChangesWithoutController(t *testing.T) {
+	bubble(t, func(t *testing.T, r rig) {
+		if err := r.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		r.c.script(func(req kmsg.Request) (kmsg.Response, metadata.Position, error) {
+			if _, ok := req.(*kmsg.AlterPartitionRequest); ok {
+				return nil, metadata.Position{}, kafkaerr.NotController
+			}
+			return obliging(req)
+		})
+		r.c.take()
+		begin, tries := time.Now(), 0
+		ended := make(chan struct{})
+		var again func(replica.ISRResult)
+		again = func(res replica.ISRResult) {
+			if !errors.Is(res.Err, kafkaerr.NotController) {
+				t.Errorf("answer %v", res.Err)
+			}
+			if tries++; tries == 5 {
+				close(ended)
+				return
+			}
+			r.AlterPartition(isrChangeOf(0), again)
+		}
+		r.AlterPartition(isrChangeOf(0), again)
+		<-ended
+		if took := time.Since(begin); took != 4*retryPause {
+			t.Errorf("5 tries took %s, want %s", took, 4*retryPause)
+		}
+	})
+}
