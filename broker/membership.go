@@ -35,6 +35,7 @@ func (b *Broker) startController(context.Context) error {
 		LeaderBalanceDisabled:    !b.cfg.Replication.LeaderRebalance,
 		UncleanElectionPeriod:    b.cfg.Replication.UncleanElectionInterval,
 		Probe:                    b.refuses,
+		Mutations:                b.quotas.Mutations,
 		Rand:                     rng, IDs: b.env.Entropy, Logger: b.loggers.logger("klamm.controller"), Registerer: b.env.Registry,
 	})
 	b.tasks.Go(func() { b.controller.Run(context.Background()) })

@@ -30,7 +30,7 @@ func (h *Handlers) envelope(ctx context.Context, c call, env *kmsg.EnvelopeReque
 	}
 	c.request.Park()
 	resp, at, err := h.controller.Handle(ctx, controller.Call{
-		Request: req, Principal: f.Principal, Client: f.Client, Received: c.request.Received,
+		Request: req, Principal: f.Principal, ClientID: f.ClientID, Metered: f.Metered, Client: f.Client, Received: c.request.Received,
 	})
 	return controller.SealAnswer(env, f, resp, at, err), nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
+	"github.com/klamm-mq/klamm/cluster/quota"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
@@ -162,6 +163,9 @@ type Options struct {
 	// the end of ctx. Nil: no address is ever known to refuse.
 	Probe func(ctx context.Context, address metadata.Endpoint) (refused bool)
 
+	// Mutations measures how fast clients make and delete partitions; nil: nobody has a quota.
+	Mutations *quota.Manager
+
 	Rand       *rand.Rand // placement; must not be shared. Nil: seeded by the system
 	IDs        io.Reader  // topic ids; nil: crypto/rand
 	Logger     *slog.Logger
@@ -251,6 +255,10 @@ type Call struct {
 	// AlterPartition requests, with its Version set. The controller does not keep or change it.
 	Request   kmsg.Request
 	Principal string // type:name
+	ClientID  string
+	// Metered says that what the request changes counts for the quotas of Principal and
+	// ClientID: a client has sent it.
+	Metered bool
 	// Client is the address that the request came from; the zero value if it is not known.
 	Client netip.Addr
 	Access Access // what the principal may do; nil: everything

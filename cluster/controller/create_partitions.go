@@ -15,8 +15,8 @@ import (
 // (ControllerApis.createPartitions, ReplicationControlManager.createPartitions):
 //
 //	per request  timeout, number of records
-//	per topic    named twice, unauthorized | exists, count, number of assignments, assignment
-//	             or placement
+//	per topic    named twice, unauthorized | exists, count, number of assignments, quota,
+//	             assignment or placement
 //
 // New partitions have as many replicas as partition 0. A topic refused does not keep the
 // others of the request from growing. With ValidateOnly the answer is the same and nothing
@@ -33,9 +33,9 @@ func (s *state) createPartitions(now time.Time, call Call) decision {
 		return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.RequestTimedOut, ""))}
 	}
 	var records []metadata.Record
-	dirs := &directories{state: s}
+	dirs, mutations := &directories{state: s}, s.mutations(now, call, 3)
 	for _, t := range topics {
-		parts, err := s.growth(t, dirs, maxRecordsPerRequest-len(records))
+		parts, err := s.growth(t, dirs, mutations, maxRecordsPerRequest-len(records))
 		if errors.Is(err, errTooManyRecords) {
 			return decision{response: ErrorResponse(req, err)}
 		}
@@ -44,6 +44,7 @@ func (s *state) createPartitions(now time.Time, call Call) decision {
 		}
 		resp.Topics = append(resp.Topics, growthAnswer(t.Topic, err))
 	}
+	resp.ThrottleMillis = mutations.throttleMillis()
 	if req.ValidateOnly {
 		records = nil
 	}
@@ -85,7 +86,7 @@ func screenGrowth(req *kmsg.CreatePartitionsRequest, access Access) (refused []k
 }
 
 // growth gives the partitions that a topic gets, at most room of them.
-func (s *state) growth(t *kmsg.CreatePartitionsRequestTopic, dirs *directories, room int) ([]metadata.Partition, error) {
+func (s *state) growth(t *kmsg.CreatePartitionsRequestTopic, dirs *directories, mutations *mutations, room int) ([]metadata.Partition, error) {
 	topic := s.image.Topic(t.Topic)
 	if topic == nil {
 		return nil, kafkaerr.New(kafkaerr.UnknownTopicOrPartition, "")
@@ -97,6 +98,9 @@ func (s *state) growth(t *kmsg.CreatePartitionsRequestTopic, dirs *directories, 
 	more := int(t.Count - has)
 	if t.Assignment != nil && len(t.Assignment) != more {
 		return nil, assignmentError("%d new partition(s) need as many assignments, not %d", more, len(t.Assignment))
+	}
+	if err := mutations.charge(more); err != nil {
+		return nil, err
 	}
 	factor := len(topic.Partitions[0].Replicas)
 	switch {

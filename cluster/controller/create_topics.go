@@ -34,7 +34,7 @@ const tooManyText = "the request is larger than one may be: ask for fewer topics
 //
 //	per request  timeout, number of partitions, number of records
 //	per topic    named twice, prohibited, unauthorized | invalid name, collision, exists,
-//	             configuration, assignment or counts, placement
+//	             configuration, assignment or counts, placement, quota
 //
 // A topic refused does not keep the others of the request from being created. With
 // ValidateOnly the answer is the same and nothing is written.
@@ -52,9 +52,9 @@ func (s *state) createTopics(now time.Time, call Call) decision {
 				tooManyText))}
 		}
 		copied := 0 // durability records, which Kafka does not have
-		dirs := &directories{state: s}
+		dirs, mutations := &directories{state: s}, s.mutations(now, call, 6)
 		for _, t := range topics {
-			recs, answer, err := s.createTopic(t, dirs, call.access())
+			recs, answer, err := s.createTopic(t, dirs, mutations, call.access())
 			if err != nil {
 				answer = createError(t.Topic, err)
 			} else {
@@ -67,6 +67,7 @@ func (s *state) createTopics(now time.Time, call Call) decision {
 			}
 			resp.Topics = append(resp.Topics, answer)
 		}
+		resp.ThrottleMillis = mutations.throttleMillis()
 	}
 	resp.Topics = append(resp.Topics, refused...)
 	if req.ValidateOnly {
@@ -131,7 +132,7 @@ func configBytes(topics []*kmsg.CreateTopicsRequestTopic) (total int) {
 
 // createTopic decides one topic. The first record is the topic's, its configuration
 // follows, then its partitions.
-func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, dirs *directories, access Access) ([]metadata.Record, kmsg.CreateTopicsResponseTopic, error) {
+func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, dirs *directories, mutations *mutations, access Access) ([]metadata.Record, kmsg.CreateTopicsResponseTopic, error) {
 	none := kmsg.CreateTopicsResponseTopic{}
 	if err := s.checkNewName(t.Topic); err != nil {
 		return nil, none, err
@@ -142,6 +143,9 @@ func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, dirs *directories,
 	}
 	parts, err := s.newPartitions(t, dirs)
 	if err != nil {
+		return nil, none, err
+	}
+	if err := mutations.charge(len(parts)); err != nil {
 		return nil, none, err
 	}
 	id, err := uuid.New(s.opts.IDs)

@@ -18,7 +18,7 @@ func (s *state) deleteTopics(now time.Time, call Call) decision {
 	if s.opts.DeleteTopicsDisabled {
 		return decision{response: ErrorResponse(req, deletionDisabled(req.Version))}
 	}
-	d := deletion{state: s, access: call.access()}
+	d := deletion{state: s, access: call.access(), mutations: s.mutations(now, call, 5)}
 	names, ids := d.screen(req)
 	if len(names)+len(ids) > 0 && call.timedOut(now, req.TimeoutMillis) {
 		return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.RequestTimedOut, ""))}
@@ -31,7 +31,7 @@ func (s *state) deleteTopics(now time.Time, call Call) decision {
 	}
 	s.opts.Rand.Shuffle(len(d.answers), func(i, j int) { d.answers[i], d.answers[j] = d.answers[j], d.answers[i] })
 	resp := req.ResponseKind().(*kmsg.DeleteTopicsResponse)
-	resp.Topics = d.answers
+	resp.Topics, resp.ThrottleMillis = d.answers, d.mutations.throttleMillis()
 	return decision{records: records, atomic: true, response: resp}
 }
 
@@ -44,11 +44,12 @@ func deletionDisabled(version int16) error {
 
 // deletion is one DeleteTopics request on its way.
 type deletion struct {
-	state   *state
-	access  Access
-	topics  []*metadata.Topic // to delete, in the order of the request
-	twice   map[uuid.UUID]bool
-	answers []kmsg.DeleteTopicsResponseTopic
+	state     *state
+	access    Access
+	mutations *mutations
+	topics    []*metadata.Topic // to delete, in the order of the request
+	twice     map[uuid.UUID]bool
+	answers   []kmsg.DeleteTopicsResponseTopic
 }
 
 // screen answers what names nothing or twice, and gives the names and ids left.
@@ -126,6 +127,10 @@ func (d *deletion) remove() ([]metadata.Record, error) {
 	var records []metadata.Record
 	for _, t := range d.topics {
 		if d.twice[t.ID] {
+			continue
+		}
+		if err := d.mutations.charge(len(t.Partitions)); err != nil {
+			d.refuse(&t.Name, t.ID, err)
 			continue
 		}
 		records = append(records, metadata.RemoveTopicRecord{ID: t.ID})

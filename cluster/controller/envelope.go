@@ -17,7 +17,8 @@ import (
 // A request that a client sent to some broker travels to the active controller in an
 // Envelope request (KIP-590):
 //
-//	request data     header and body as the client sent them, without the size in front
+//	request data     header and body as the client sent them, without the size in front;
+//	                 without a client id it counts for nobody's quota
 //	principal        who asks: int16 0, type, name, from a token (Kafka's
 //	                 DefaultPrincipalData 0)
 //	client address   4 or 16 bytes; none if the client did not come over IP
@@ -31,6 +32,8 @@ type Forwarded struct {
 	CorrelationID int32
 	Body          []byte // aliases the envelope
 	Principal     string // type:name
+	ClientID      string
+	Metered       bool // see Call
 	Client        netip.Addr
 }
 
@@ -39,7 +42,11 @@ var errEnvelope = kafkaerr.New(kafkaerr.InvalidRequest, "malformed envelope")
 // NewEnvelope wraps a call.
 func NewEnvelope(call Call) *kmsg.EnvelopeRequest {
 	env := kmsg.NewPtrEnvelopeRequest()
-	frame := kmsg.NewRequestFormatter().AppendRequest(nil, call.Request, 0)
+	var header []kmsg.RequestFormatterOpt
+	if call.Metered {
+		header = append(header, kmsg.FormatterClientID(call.ClientID))
+	}
+	frame := kmsg.NewRequestFormatter(header...).AppendRequest(nil, call.Request, 0)
 	env.RequestData = frame[4:]
 	env.RequestPrincipal = appendPrincipal(nil, call.Principal)
 	if call.Client.IsValid() {
@@ -67,6 +74,7 @@ func OpenEnvelope(env *kmsg.EnvelopeRequest) (f Forwarded, err error) {
 	if n > len(b) {
 		return f, errEnvelope
 	}
+	f.ClientID, f.Metered = string(b[:max(n, 0)]), n >= 0
 	b = b[max(n, 0):]
 	if api.FlexibleRequest(f.Version) {
 		if b, err = skipTags(b); err != nil {

@@ -25,12 +25,15 @@ func forwardedCreate(version int16) Call {
 func TestEnvelope(t *testing.T) {
 	for version := int16(2); version <= 7; version++ {
 		call := forwardedCreate(version)
+		if version > 2 { // else it counts for nobody
+			call.ClientID, call.Metered = "c", true
+		}
 		env := NewEnvelope(call)
 		f, err := OpenEnvelope(env)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Key != 19 || f.Version != version || f.Principal != "User:alice" || f.Client != call.Client {
+		if f.Key != 19 || f.Version != version || f.Principal != "User:alice" || f.ClientID != call.ClientID || f.Metered != call.Metered || f.Client != call.Client {
 			t.Errorf("forwarded %+v", f)
 		}
 		req := kmsg.RequestForKey(f.Key)
