@@ -152,12 +152,17 @@ sim-repro: ## the real tier with one SEED= alone, printing schedule and history
 	KLAMM_SEED=$(SEED) $(GO) test -tags synctests -count=1 -v -run '$(or $(RUN),Seeds)' ./broker/simtest
 
 .PHONY: bench
-bench: build ## print the figures that docs/performance.md quotes
-	cd compat-tests && $(GO) test -count=1 -timeout 30m -run '^$$' -bench . -skip BesideKafka -benchtime 1x ./bench
+bench: build ## what klamm promises beside Apache Kafka 4.4, in turns: ROUNDS (5), PART (all) of them (needs Java, and Maven once)
+	cd compat-tests && KLAMM_BINARY=$(CURDIR)/$(BIN) ROUNDS=$(ROUNDS) MB=$(MB) WARM_MB=$(WARM_MB) \
+	  $(GO) test -count=1 -timeout 60m -run '^$$' -bench 'Targets/$(PART)' -benchtime 1x ./bench
+
+.PHONY: bench-alone
+bench-alone: build ## start, idle and load of klamm alone, and of its packages
+	cd compat-tests && $(GO) test -count=1 -timeout 30m -run '^$$' -bench . -skip 'BesideKafka|Targets' -benchtime 1x ./bench
 	$(GO) test -run '^$$' -bench . -benchmem ./protocol/... ./logstore/... ./cluster/...
 
 .PHONY: bench-kafka
-bench-kafka: ## the same loads on klamm and on Apache Kafka 4.4, in one run (needs Java and Maven)
+bench-kafka: ## the same loads of franz-go on klamm and on Apache Kafka 4.4, in one run (needs Java, and Maven once)
 	cd compat-tests && $(GO) test -count=1 -timeout 30m -run '^$$' -bench BesideKafka -benchtime 1x ./bench
 
 .PHONY: clean

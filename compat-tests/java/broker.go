@@ -21,6 +21,8 @@ const startPatience = 2 * time.Minute
 type Broker struct {
 	Addr string
 	Logs string // its log directory
+	// JVM are flags of its virtual machine; nil: 512 MB of heap.
+	JVM  []string
 	t    testing.TB
 	file string // its configuration
 	cmd  *exec.Cmd
@@ -30,6 +32,22 @@ type Broker struct {
 // StartBroker formats a directory and starts Kafka with its defaults on two free ports
 // of the loopback interface. Further settings are lines key=value. It ends with the test.
 func StartBroker(t testing.TB, port, controllerPort int, settings ...string) *Broker {
+	t.Helper()
+	b := NewBroker(t, port, controllerPort, settings...)
+	b.Start()
+	return b
+}
+
+// ScriptJVM are the flags that kafka-server-start.sh gives the virtual machine.
+func ScriptJVM() []string {
+	return []string{
+		"-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:MaxInlineLevel=15",
+		"-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true",
+	}
+}
+
+// NewBroker is StartBroker without the start.
+func NewBroker(t testing.TB, port, controllerPort int, settings ...string) *Broker {
 	t.Helper()
 	dir := t.TempDir()
 	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, file: filepath.Join(dir, "server.properties"), Logs: filepath.Join(dir, "data")}
@@ -52,14 +70,17 @@ func StartBroker(t testing.TB, port, controllerPort int, settings ...string) *Br
 		t.Fatalf("format Kafka's directory: %v\n%s", err, out)
 	}
 	t.Cleanup(b.Kill)
-	b.Start()
 	return b
 }
 
 // Start starts a process, and waits until it has opened its port.
 func (b *Broker) Start() {
 	b.t.Helper()
-	cmd, err := Command("kafka.Kafka", b.file)
+	flags := b.JVM
+	if flags == nil {
+		flags = []string{"-Xmx512m"}
+	}
+	cmd, err := CommandJVM(flags, "kafka.Kafka", b.file)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -31,7 +32,7 @@ var Jars = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(fetched)
+	defer func() { _ = os.RemoveAll(fetched) }()
 	cmd := exec.Command("mvn", "-q", "-B", "-f", filepath.Join(here, "pom.xml"),
 		"dependency:copy-dependencies", "-DoutputDirectory="+fetched, "-DincludeScope=runtime")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -45,10 +46,15 @@ var Jars = sync.OnceValues(func() (string, error) {
 
 // Command is a Java process that runs a class of Kafka's.
 func Command(class string, args ...string) (*exec.Cmd, error) {
+	return CommandJVM([]string{"-Xmx512m"}, class, args...)
+}
+
+// CommandJVM is Command with flags for the virtual machine.
+func CommandJVM(flags []string, class string, args ...string) (*exec.Cmd, error) {
 	lib, err := Jars()
 	if err != nil {
 		return nil, err
 	}
-	argv := append([]string{"-Xmx512m", "-cp", filepath.Join(lib, "*"), class}, args...)
-	return exec.Command("java", argv...), nil
+	argv := append(slices.Clone(flags), "-cp", filepath.Join(lib, "*"), class)
+	return exec.Command("java", append(argv, args...)...), nil
 }
