@@ -96,8 +96,8 @@ compat: ## foreign clients in Go, and librdkafka (needs kcat)
 	cd compat-tests && $(GO) test -count=1 -timeout 20m -p 1 ./franz ./sarama ./kafkago ./kcat
 
 .PHONY: compat-java
-compat-java: ## Kafka's own consumer, alone and in a group with others (needs a JDK, kcat, and Maven once)
-	cd compat-tests && $(GO) test -count=1 -timeout 20m ./javaclient
+compat-java: ## Kafka's own clients and command-line tools (needs a JDK, kcat, and Maven once)
+	cd compat-tests && $(GO) test -count=1 -timeout 10m -p 1 ./javaclient ./javatools
 
 .PHONY: compat-python
 compat-python: ## kafka-python (needs Python with venv, and pip once)

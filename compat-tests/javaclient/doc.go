@@ -1,2 +1,2 @@
-// Package javaclient drives klamm with Kafka's own consumer (needs a JDK, and Maven once).
+// Package javaclient drives klamm with the Java client (needs a JDK, kcat, and Maven once).
 package javaclient

@@ -1,0 +1,51 @@
+package javatools
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klamm-mq/klamm/compat-tests/harness"
+	"github.com/klamm-mq/klamm/compat-tests/java"
+)
+
+// One JVM runs all tools; each verdict has a broker of its own.
+func TestTools(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v in testdata, %v", files, err)
+	}
+	shell := startShell(t)
+	for name, run := range map[string]func(*session){
+		"group with a member": (*session).groupWithAMember,
+		"API versions":        (*session).apiVersions,
+		"descriptions":        (*session).descriptions,
+		"verifiable clients":  (*session).verifiableClients,
+	} {
+		t.Run(name, func(t *testing.T) { run(startBroker(t, shell)) })
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			startBroker(t, shell).play(filepath.Base(file))
+		})
+	}
+}
+
+// startBroker starts klamm, or Kafka if BROKER=kafka asks for it.
+func startBroker(t *testing.T, shell *shell) *session {
+	t.Helper()
+	s := &session{t: t, shell: shell, tmp: t.TempDir(), rewrite: os.Getenv("REWRITE") != ""}
+	const hurry = "group.initial.rebalance.delay.ms=0"
+	if os.Getenv("BROKER") == "kafka" {
+		b := java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), hurry)
+		s.addr, s.dir = b.Addr, b.Logs
+		return s
+	}
+	if s.rewrite {
+		t.Fatal("what Kafka says is written down with BROKER=kafka")
+	}
+	b := harness.Start(t, hurry)
+	s.addr, s.dir = b.Addr, filepath.Join(b.Dir, "data")
+	return s
+}
