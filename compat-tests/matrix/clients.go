@@ -23,6 +23,17 @@ func KafkaGo() Client {
 	}}
 }
 
+// Kcat is the command line of librdkafka.
+func Kcat() Client {
+	cannot := map[string]string{"headers and times": "it gives all records of a run the same headers, and none a time"}
+	for _, c := range administering() {
+		if c.name != "list topics" && c.name != "describe a topic" {
+			cannot[c.name] = "it has no command for it"
+		}
+	}
+	return Client{Name: "kcat", Cannot: cannot}
+}
+
 // ConfluentGo is confluentinc/confluent-kafka-go.
 func ConfluentGo() Client { return Client{Name: "confluent-kafka-go"} }
 
@@ -38,3 +49,9 @@ func AIOKafka() Client {
 		"delete a group": "its admin client has no DeleteGroups",
 	}}
 }
+
+// KafkaJS is tulios/kafkajs.
+func KafkaJS() Client { return Client{Name: "KafkaJS"} }
+
+// Platformatic is @platformatic/kafka.
+func Platformatic() Client { return Client{Name: "@platformatic/kafka"} }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 
@@ -113,7 +112,7 @@ func (p *process) Do(ctx context.Context, c programs.Command, each func(programs
 // line tells whether it was the last of an answer.
 func (p *process) line(text string, each func(programs.Line)) (done bool, err error) {
 	var line programs.Line
-	if json.Unmarshal([]byte(text), &line) != nil || !strings.HasPrefix(text, "{") {
+	if json.Unmarshal([]byte(text), &line) != nil || line.Record == nil && line.Acked == nil && line.Result == nil && !line.Done && line.Error == "" {
 		_, err := p.said.Write([]byte(text + "\n"))
 		return false, err
 	}
