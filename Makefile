@@ -91,6 +91,12 @@ crash: ## kill a broker with SIGKILL, KILLS times for each durability, under loa
 	@mkdir -p docs/evidence
 	cd compat-tests && KILLS=$(KILLS) EVIDENCE=$(CURDIR)/docs/evidence/crash.txt $(GO) test -count=1 -timeout 60m -v ./crash
 
+.PHONY: chaos-one
+chaos-one: ## five client libraries write and read for MINUTES (30), SIGKILL each minute (needs a JDK, Maven once, Python, Node.js, kcat)
+	@mkdir -p docs/evidence
+	cd compat-tests && MINUTES=$(or $(MINUTES),30) EVERY=$(EVERY) EVIDENCE=$(CURDIR)/docs/evidence/chaos.txt \
+	  $(GO) test -count=1 -timeout 24h -v ./chaos
+
 .PHONY: compat
 compat: ## foreign clients in Go, and librdkafka (needs kcat)
 	cd compat-tests && $(GO) test -count=1 -timeout 20m -p 1 ./franz ./sarama ./kafkago ./kcat

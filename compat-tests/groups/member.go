@@ -41,6 +41,14 @@ type Event struct {
 	Value     string
 }
 
+// Read is Parse, or package groups' own way to read a line.
+func (p Program) Read(line string) (Event, bool) {
+	if p.Parse != nil {
+		return p.Parse(line)
+	}
+	return parse(line)
+}
+
 func parse(line string) (Event, bool) {
 	if list, found := strings.CutPrefix(line, "assigned"); found {
 		parts, ok := Partitions(strings.TrimSpace(list))
@@ -94,10 +102,6 @@ func (l *life) start(program Program, name, instance string) *process {
 	}
 	l.goesBack = l.goesBack || program.GoesBack
 	p := &process{Member: m, drops: program.Drops, cmd: program.Command(l.t, m), exited: make(chan struct{})}
-	lines := program.Parse
-	if lines == nil {
-		lines = parse
-	}
 	var followed sync.WaitGroup
 	var ends []*io.PipeWriter
 	// Each stream has a pipe of its own: what is said on one must not fall into the middle
@@ -105,7 +109,7 @@ func (l *life) start(program Program, name, instance string) *process {
 	for _, stream := range []*io.Writer{&p.cmd.Stdout, &p.cmd.Stderr} {
 		read, write := io.Pipe()
 		*stream, ends = write, append(ends, write)
-		followed.Go(func() { l.follow(p, lines, read) })
+		followed.Go(func() { l.follow(p, program.Read, read) })
 	}
 	if err := p.cmd.Start(); err != nil {
 		l.t.Fatalf("start %s: %v", name, err)

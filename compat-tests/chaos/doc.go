@@ -1,0 +1,31 @@
+// Package chaos kills a broker with SIGKILL every minute while five client libraries, each
+// with its default settings, write and read in groups, and judges what they were told.
+//
+// Each library has a topic, a producer (producers/) that writes to it, and a group of two
+// members (those of package groups) that read the topic of another library:
+//
+//	producer   topic           group of two
+//	franz-go   from-franz      java
+//	java       from-java       kafkajs
+//	kafkajs    from-kafkajs    kafka-python
+//	kafka-python from-python   librdkafka (kcat)
+//	librdkafka from-librdkafka franz-go
+//
+// After each start every process has to go on within a bound: a producer gets an
+// acknowledgement, a member a record. In the end
+//
+//   - every acknowledged record is served where its producer was told, exactly once if the
+//     producer is idempotent, else at least once;
+//   - a producer's records stand in each partition in the order in which it sent them;
+//   - every group has read every acknowledged record, has read nothing that is not served
+//     there, and has committed the end of each partition;
+//   - no client has ended by itself.
+//
+// A producer is a program of a few lines. It sends "NAME-0", "NAME-1" … to the partitions
+// in turn until SIGTERM, waits for what is under way, and prints for each record:
+//
+//	acked 17 3 42      number, partition, offset
+//	failed 18 reason   the library has given up: the record may be there or not
+//
+// BROKER=kafka plays the same against Apache Kafka.
+package chaos

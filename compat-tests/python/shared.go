@@ -1,0 +1,4 @@
+package python
+
+// Interpreter is a Python that has the client libraries.
+func Interpreter() (string, error) { return interpreter() }
