@@ -40,10 +40,15 @@ type Broker struct {
 	directories []*logstore.Dir // of partitions
 	metadataDir *logstore.Dir   // one of directories, or one for the metadata log alone
 	missing     []missingDir    // could not be opened
-	listeners   []boundListener
-	admin       net.Listener
+	listeners   []boundListener // of clients and brokers
+	// controlListeners are those of controllers, open only where other nodes may come.
+	controlListeners []boundListener
+	admin            net.Listener
 
-	incarnation uuid.UUID // of this life of the broker
+	incarnation uuid.UUID     // of this life of the broker
+	storedID    string        // the cluster that the directories, or the configuration, name
+	door        *metalog.Door // where other nodes come in; nil: they cannot
+	channel     *node.Channel // to the active controller
 	metalog     *metalog.Log
 	published   imagePublisher
 	quotas      *quota.Quotas
@@ -53,6 +58,7 @@ type Broker struct {
 	groups      *coordinator.Runtime[*group.Shard]
 	node        *node.Node
 	handlers    *handlers.Handlers
+	gate        gate
 	server      *wire.Server
 	console     *console.Server
 
@@ -70,7 +76,7 @@ type Broker struct {
 	stopErr  error         // valid once stopped is closed
 }
 
-// boundListener is a client listener with its place in the configuration.
+// boundListener is a listener with its place in the configuration.
 type boundListener struct {
 	configs.Listener
 	bound net.Listener
@@ -82,7 +88,7 @@ func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 	b := &Broker{cfg: cfg, env: env, loggers: newLoggers(env.Logger), failed: make(chan struct{}), stopped: make(chan struct{})}
 	b.log = b.loggers.logger(rootLogger)
 	b.dynamic = newDynamicConfig(cfg, b.log)
-	if err := Check(cfg); err != nil {
+	if err := Check(cfg); err != nil && !env.SeveralNodes {
 		return nil, err
 	}
 	b.shareDescriptors()
@@ -118,6 +124,7 @@ func (b *Broker) start(ctx context.Context) error {
 		{"opening listeners", b.openListeners},
 		{"opening the metadata log", b.openMetadata},
 		{"starting the controller", b.startController},
+		{"joining the cluster", b.joinCluster},
 		{"registering the broker", b.startNode},
 		{"accepting requests", b.startServer},
 	}
@@ -202,6 +209,9 @@ func (b *Broker) Notices() (list []string) {
 	for _, m := range b.missing {
 		list = append(list, fmt.Sprintf("log directory %s is offline: %v", m.path, m.err))
 	}
+	if b.replicas == nil {
+		return list
+	}
 	offline := b.replicas.OfflineDirs()
 	for _, d := range b.directories {
 		if slices.Contains(offline, d.DirectoryID()) {
@@ -216,11 +226,12 @@ var errUnopened = errors.New("its logs could not be opened")
 
 // Addr is the address that a listener is bound to; nil if there is none of that name.
 func (b *Broker) Addr(listener string) net.Addr {
-	i := slices.IndexFunc(b.listeners, func(l boundListener) bool { return l.Name == listener })
-	if i < 0 {
-		return nil
+	for _, l := range slices.Concat(b.listeners, b.controlListeners) {
+		if l.Name == listener {
+			return l.bound.Addr()
+		}
 	}
-	return b.listeners[i].bound.Addr()
+	return nil
 }
 
 // AdminAddr is the address of the admin listener, nil if there is none.
@@ -231,9 +242,9 @@ func (b *Broker) AdminAddr() net.Addr {
 	return b.admin.Addr()
 }
 
-// Listeners lists the client listeners as NAME://address.
+// Listeners lists the listeners as NAME://address.
 func (b *Broker) Listeners() (list []string) {
-	for _, l := range b.listeners {
+	for _, l := range slices.Concat(b.listeners, b.controlListeners) {
 		list = append(list, l.Name+"://"+l.bound.Addr().String())
 	}
 	return list

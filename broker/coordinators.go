@@ -54,7 +54,9 @@ func (b *Broker) groupService() *group.Service {
 // closeCoordinators answers what is parked in them. It comes before the server's end, which
 // waits for answers, and again if the start did not come so far.
 func (b *Broker) closeCoordinators(context.Context) error {
-	b.groups.Close()
+	if b.groups != nil {
+		b.groups.Close()
+	}
 	return nil
 }
 

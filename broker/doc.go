@@ -22,8 +22,15 @@
 //	              run, open the partition logs, tell the coordinators which partitions
 //	              are theirs, and swap the image
 //	controller    decides while this node leads the metadata log
+//	cluster       where there may be other nodes: they are let in, and the members found;
+//	              the listeners of controllers and of brokers open here, but only what
+//	              belongs to that is answered (gate)
 //	node          registers, which gives each partition a new leader epoch; heartbeats
 //	wire server   accepts; then the broker is ready
+//
+// A node that is a quorum of its own knows its metadata before it registers. Any other one
+// first registers: only then does it know which metadata is new enough to act on, and opens
+// its partitions. A controller that is no broker has neither partitions nor a registration.
 //
 // The coordinators end before the server does, since a client that joins a group may wait
 // for minutes and is sent away then.

@@ -16,6 +16,9 @@ import (
 )
 
 func (b *Broker) startController(context.Context) error {
+	if !b.cfg.ControllerRole {
+		return nil
+	}
 	rng, err := b.env.newRand()
 	if err != nil {
 		return err
@@ -66,35 +69,90 @@ func (b *Broker) startNode(ctx context.Context) error {
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Incarnation: b.incarnation,
 		Listeners: listeners, Features: supportedFeatures(),
 		PreviousBrokerEpoch: b.previousEpoch(),
-		Channel:             b.controller, Metadata: b.metalog,
-		HeartbeatInterval: b.cfg.HeartbeatInterval, RequestTimeout: b.cfg.SessionTimeout,
+		Channel:             b.channel, Metadata: b.metalog, ControllerMoved: b.channel.Moved,
+		HeartbeatInterval: b.cfg.HeartbeatInterval, RequestTimeout: b.cfg.SessionTimeout, CallTimeout: b.cfg.RequestTimeout,
 		Logger: b.loggers.logger("klamm.node"), Registerer: b.env.Registry,
 	}
 	if b.cfg.Rack != "" {
 		options.Rack = &b.cfg.Rack
 	}
-	if options.ClusterID, err = b.awaitClusterID(ctx); err != nil {
+	switch {
+	case !b.cfg.BrokerRole:
+		return b.startPureController(ctx, options)
+	case !b.foundsAlone():
+		err = b.joinAsBroker(ctx, options)
+	default:
+		err = b.startAlone(ctx, options)
+	}
+	if err != nil {
+		return err
+	}
+	return b.awaitService(ctx)
+}
+
+// startAlone registers the broker that is a quorum of its own. Its metadata is known before
+// that, and the logs are open.
+func (b *Broker) startAlone(ctx context.Context, options node.Options) error {
+	id, err := b.awaitClusterID(ctx)
+	if err != nil {
 		return err
 	}
 	b.registerInfo(b.published.get().Durability())
 	// With the first metadata the logs were opened, as far as they can be.
 	b.failures.noteStart(b.replicas)
+	options.ClusterID, options.LogDirs = id, b.failures.online(b.directoryIDs())
+	b.makeNode(options)
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.RegistrationTimeout)
+	defer cancel()
+	if err := b.node.Start(ctx); err != nil {
+		return err
+	}
+	return b.node.Unfence(ctx)
+}
+
+// joinAsBroker registers a broker among others. Only then is it known which metadata is new
+// enough to act on, and only then are the logs opened; what cannot be opened is reported
+// before the broker asks for service.
+func (b *Broker) joinAsBroker(ctx context.Context, options node.Options) (err error) {
+	if options.ClusterID, err = b.findClusterID(ctx); err != nil {
+		return err
+	}
 	options.LogDirs = b.failures.online(b.directoryIDs())
+	b.makeNode(options)
+	registration, cancel := context.WithTimeout(ctx, b.cfg.RegistrationTimeout)
+	defer cancel()
+	if err := b.node.Start(registration); err != nil {
+		return err
+	}
+	if _, err := b.awaitClusterID(ctx); err != nil {
+		return err
+	}
+	b.registerInfo(b.published.get().Durability())
+	b.failures.noteStart(b.replicas)
+	return b.node.Unfence(ctx)
+}
+
+// startPureController waits for the cluster. Its node only carries requests to the active
+// controller.
+func (b *Broker) startPureController(ctx context.Context, options node.Options) error {
+	b.metalog.StartPublishing(metadata.Position{})
+	id, err := b.awaitClusterID(ctx)
+	if err != nil {
+		return err
+	}
+	b.registerInfo(b.published.get().Durability())
+	options.ClusterID = id
+	b.makeNode(options)
+	return nil
+}
+
+func (b *Broker) makeNode(options node.Options) {
 	b.node = node.New(options)
 	b.failures.reportTo(b.node)
 	b.onStop(func(context.Context) error {
 		b.node.Close()
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.RegistrationTimeout)
-	defer cancel()
-	if err := b.node.Start(ctx); err != nil {
-		return err
-	}
-	if err := b.node.Unfence(ctx); err != nil {
-		return err
-	}
-	return b.awaitService(ctx)
 }
 
 // awaitService waits until requests would see this broker in service. The controller has
@@ -116,10 +174,14 @@ func (b *Broker) awaitService(ctx context.Context) error {
 // awaitClusterID waits for the first image, which names the cluster, and notes its id in
 // every directory.
 func (b *Broker) awaitClusterID(ctx context.Context) (string, error) {
-	if err := b.metalog.WaitPublished(ctx, metadata.Position{Index: 1}); err != nil {
-		return "", err
+	id, index := "", uint64(0)
+	for id == "" { // what Raft writes for itself comes before what names the cluster
+		if err := b.metalog.WaitPublished(ctx, metadata.Position{Index: index + 1}); err != nil {
+			return "", fmt.Errorf("wait for metadata: %w", err)
+		}
+		image := b.published.get()
+		id, index = image.ClusterID(), image.Position().Index
 	}
-	id := b.published.get().ClusterID()
 	for _, d := range append(slices.Clone(b.directories), b.metadataDir) {
 		if err := d.SetClusterID(id); err != nil {
 			return "", err
@@ -200,7 +262,7 @@ func (b *Broker) advertised(listener string) (configs.Listener, bool) {
 
 // controlledShutdown hands leaderships over, if there is anybody to take them.
 func (b *Broker) controlledShutdown(ctx context.Context) error {
-	if !b.cfg.ControlledShutdown || b.node == nil {
+	if !b.cfg.ControlledShutdown || !b.cfg.BrokerRole || b.node == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"syscall"
 
 	"github.com/klamm-mq/klamm/cluster/fetchsession"
@@ -14,21 +16,29 @@ import (
 	"github.com/klamm-mq/klamm/protocol/wire"
 )
 
-// openListeners binds every client listener and the admin listener. Listeners of the
-// controller alone are not opened: in a cluster of one nobody else talks to it.
+// openListeners binds every listener, and the admin listener. Those of controllers stay
+// closed on a node that nobody else talks to.
 func (b *Broker) openListeners(ctx context.Context) error {
 	b.onStop(func(context.Context) error {
-		for _, l := range b.listeners {
+		for _, l := range slices.Concat(b.listeners, b.controlListeners) {
 			_ = l.bound.Close() // the server has closed what it served
 		}
 		return nil
 	})
-	for _, l := range b.cfg.BrokerListeners() {
-		bound, err := b.env.Listen(ctx, l.Address(), socketOptions(&b.cfg.Network))
-		if err != nil {
-			return fmt.Errorf("listeners: %s: %w", l, err)
+	for _, l := range b.cfg.Listeners {
+		isController := b.cfg.IsControllerListener(l.Name)
+		if isController && len(b.cfg.Quorum.Voters)+len(b.cfg.Quorum.BootstrapServers) == 0 {
+			continue
 		}
-		b.listeners = append(b.listeners, boundListener{l, bound})
+		bound, err := b.env.Listen(ctx, l.Address(), socketOptions(&b.cfg.Network))
+		switch {
+		case err != nil:
+			return fmt.Errorf("listeners: %s: %w", l, err)
+		case isController:
+			b.controlListeners = append(b.controlListeners, boundListener{l, bound})
+		default:
+			b.listeners = append(b.listeners, boundListener{l, bound})
+		}
 	}
 	if b.cfg.AdminListener == "" {
 		return nil
@@ -43,8 +53,60 @@ func (b *Broker) openListeners(ctx context.Context) error {
 	return nil
 }
 
-// startServer answers requests from here on.
+// makeServer makes the server of all listeners. Until startServer only what other nodes ask
+// the controller is answered, where the server is started earlier.
+func (b *Broker) makeServer() error {
+	b.gate.open = make(chan struct{})
+	if b.controller != nil {
+		rng, err := b.env.newRand()
+		if err != nil {
+			return err
+		}
+		b.gate.control = handlers.New(handlers.Options{
+			NodeID: b.cfg.NodeID, Image: b.published.get, Controller: b.localController(), Features: supportedFeatures(),
+			Configs: b.dynamic.get, Loggers: b.loggers, Logger: b.loggers.logger("klamm.handlers"), Rand: rng,
+		})
+	}
+	options := wire.Options{
+		Handler: &b.gate, Limits: b.limits(b.cfg), Logger: b.loggers.logger("klamm.wire"), Buffers: b.env.Buffers,
+		Registerer: b.env.Registry, Overlaps: handlers.Overlaps, Reserved: handlers.Reserved, Rates: b.quotas.Connections,
+	}
+	if b.door != nil {
+		options.OnPreface = func(conn net.Conn, _ byte) { b.door.Take(conn) }
+	}
+	b.server = wire.NewServer(options)
+	b.dynamic.onChange(func(cfg *configs.Broker) {
+		b.server.SetConnectionLimits(b.limits(cfg))
+		b.setConnectionRates(cfg)
+	})
+	b.onStop(b.stopServer)
+	return nil
+}
+
+// startServer answers all requests from here on.
 func (b *Broker) startServer(context.Context) error {
+	if err := b.makeHandlers(); err != nil {
+		return err
+	}
+	b.onStop(func(context.Context) error {
+		b.handlers.Close()
+		return nil
+	})
+	b.gate.serve = b.handlers
+	close(b.gate.open)
+	b.onStop(b.stopServer)
+	for _, l := range b.listeners {
+		if !b.servesEarly(l) {
+			b.serveClients(l)
+		}
+	}
+	b.onStop(b.closeCoordinators)
+	b.onStop(b.resign)
+	b.onStop(b.controlledShutdown)
+	return nil
+}
+
+func (b *Broker) makeHandlers() error {
 	rng, err := b.env.newRand()
 	if err != nil {
 		return err
@@ -53,36 +115,31 @@ func (b *Broker) startServer(context.Context) error {
 	if err != nil {
 		return err
 	}
-	groups := b.groupService()
-	b.measureLag(groups)
-	b.handlers = handlers.New(handlers.Options{
-		NodeID: b.cfg.NodeID, Image: b.published.get, Replicas: b.replicas, Node: b.node, Groups: groups,
+	options := handlers.Options{
+		NodeID: b.cfg.NodeID, Image: b.published.get, Node: b.node,
 		Sessions:   fetchsession.NewCache(fetchsession.Options{Slots: slots(b.cfg), Rand: sessions, Registerer: b.env.Registry}),
 		Features:   supportedFeatures(),
 		Advertised: func(listener string) bool { _, ok := b.advertised(listener); return ok },
 		Config:     b.handlersConfig(),
-		Quorum:     b.quorum,
-		Configs:    b.dynamic.get, Loggers: b.loggers,
+		Quorum:     b.quorum, Controllers: b.controllerEndpoints(),
+		Configs: b.dynamic.get, Loggers: b.loggers,
 		Logger: b.loggers.logger("klamm.handlers"), Rand: rng,
-	})
-	b.onStop(func(context.Context) error {
-		b.handlers.Close()
-		return nil
-	})
-	b.server = wire.NewServer(wire.Options{
-		Handler: b.handlers, Limits: b.limits(b.cfg), Logger: b.loggers.logger("klamm.wire"), Buffers: b.env.Buffers,
-		Registerer: b.env.Registry, Overlaps: handlers.Overlaps, Rates: b.quotas.Connections,
-	})
-	b.dynamic.onChange(func(cfg *configs.Broker) {
-		b.server.SetConnectionLimits(b.limits(cfg))
-		b.setConnectionRates(cfg)
-	})
-	b.onStop(b.stopServer)
-	for _, l := range b.listeners {
-		b.tasks.Go(func() { b.serve(l) })
 	}
-	b.onStop(b.closeCoordinators)
-	b.onStop(b.controlledShutdown)
+	if b.controller != nil {
+		options.Controller = b.localController()
+	}
+	if b.cfg.BrokerRole {
+		groups := b.groupService()
+		b.measureLag(groups)
+		options.Replicas, options.Groups = b.replicas, groups
+	}
+	b.handlers = handlers.New(options)
+	return nil
+}
+
+// resign lets another controller take over before this one is gone.
+func (b *Broker) resign(context.Context) error {
+	b.metalog.Resign()
 	return nil
 }
 
@@ -95,8 +152,21 @@ func socketOptions(n *configs.Network) wire.ListenOptions {
 	}
 }
 
-func (b *Broker) serve(l boundListener) {
-	info := wire.ListenerInfo{Name: l.Name, InterBroker: l.Name == b.cfg.InterBrokerListener && len(b.listeners) > 1}
+// servesEarly tells whether a listener is that of the brokers of a cluster of several,
+// which is open before this one is in service.
+func (b *Broker) servesEarly(l boundListener) bool {
+	return b.door != nil && l.Name == b.cfg.InterBrokerListener
+}
+
+// serveClients serves a listener of clients and brokers.
+func (b *Broker) serveClients(l boundListener) {
+	info := wire.ListenerInfo{
+		Name: l.Name, InterBroker: l.Name == b.cfg.InterBrokerListener && len(b.listeners) > 1, NoPreface: !b.servesEarly(l),
+	}
+	b.tasks.Go(func() { b.serve(l, info) })
+}
+
+func (b *Broker) serve(l boundListener, info wire.ListenerInfo) {
 	if err := b.server.Serve(l.bound, info); err != nil && b.ready.Load() {
 		b.fail(fmt.Errorf("listener %s: %w", l.Name, err))
 	}

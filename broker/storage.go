@@ -37,7 +37,7 @@ func (b *Broker) openDirectories(context.Context) error {
 	})
 	b.onStop(b.releaseDirectories)
 	var errs []error
-	for _, path := range b.cfg.LogDirs {
+	for _, path := range b.partitionDirs() {
 		dir, err := b.openDirectory(path, pool)
 		var foreign *logstore.ForeignDirError
 		switch {
@@ -51,10 +51,18 @@ func (b *Broker) openDirectories(context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	if len(b.directories) == 0 {
+	if len(b.directories) == 0 && b.cfg.BrokerRole {
 		return errors.Join(errs...)
 	}
 	return b.openMetadataDirectory(pool)
+}
+
+// partitionDirs are the directories that hold partitions: a controller has none.
+func (b *Broker) partitionDirs() []string {
+	if !b.cfg.BrokerRole {
+		return nil
+	}
+	return b.cfg.LogDirs
 }
 
 func (b *Broker) openMetadataDirectory(pool *segment.FilePool) error {
@@ -63,7 +71,7 @@ func (b *Broker) openMetadataDirectory(pool *segment.FilePool) error {
 		b.metadataDir = b.directories[i]
 		return nil
 	}
-	if slices.Contains(b.cfg.LogDirs, b.cfg.MetadataLogDir) {
+	if slices.Contains(b.partitionDirs(), b.cfg.MetadataLogDir) {
 		return fmt.Errorf("log directory %s, which holds the metadata log, is offline", b.cfg.MetadataLogDir)
 	}
 	dir, err := b.openDirectory(b.cfg.MetadataLogDir, pool)
@@ -119,10 +127,46 @@ func (b *Broker) openMetadata(context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.storedID = clusterID
 	first, err := b.bootstrapRecords(clusterID)
 	if err != nil {
 		return err
 	}
+	b.makeDoor()
+	publishers, err := b.makePublishers()
+	if err != nil {
+		return err
+	}
+	options := metalog.Options{
+		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
+		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
+		BootstrapSelf: b.foundsAlone(), MayBootstrap: b.mayBootstrap, Bootstrap: first,
+		PublishWhenTold: !b.foundsAlone(), Publishers: publishers,
+		Fatal: b.fail, Logger: b.loggers.logger("klamm.metalog"), Registerer: b.env.Registry,
+	}
+	if b.door != nil {
+		options.Stream, options.Address = b.door, b.quorumAddress()
+	}
+	if b.metalog, err = metalog.Open(options); err != nil {
+		return err
+	}
+	b.onStop(func(context.Context) error { return b.metalog.Close() })
+	return nil
+}
+
+// makePublishers makes what follows metadata, in its order: a controller has no partitions.
+func (b *Broker) makePublishers() ([]metalog.Publisher, error) {
+	b.quotas = b.newQuotas()
+	if !b.cfg.BrokerRole {
+		return []metalog.Publisher{b.dynamic, b.quotas, &b.published}, nil
+	}
+	if err := b.makePartitions(); err != nil {
+		return nil, err
+	}
+	return []metalog.Publisher{b.dynamic, b.replicas, b.groups, b.quotas, &b.published}, nil
+}
+
+func (b *Broker) makePartitions() error {
 	b.replicas = b.newReplicas()
 	b.dynamic.onChange(func(cfg *configs.Broker) {
 		for _, d := range b.directories {
@@ -133,20 +177,8 @@ func (b *Broker) openMetadata(context.Context) error {
 	if err := b.drawIncarnation(); err != nil {
 		return err
 	}
-	b.quotas = b.newQuotas()
 	b.groups = b.newGroupRuntime()
 	b.onStop(b.closeCoordinators)
-	b.metalog, err = metalog.Open(metalog.Options{
-		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
-		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
-		BootstrapSelf: true, MayBootstrap: b.mayBootstrap, Bootstrap: first,
-		Publishers: []metalog.Publisher{b.dynamic, b.replicas, b.groups, b.quotas, &b.published},
-		Fatal:      b.fail, Logger: b.loggers.logger("klamm.metalog"), Registerer: b.env.Registry,
-	})
-	if err != nil {
-		return err
-	}
-	b.onStop(func(context.Context) error { return b.metalog.Close() })
 	return nil
 }
 
@@ -172,6 +204,10 @@ func (e *LostMetadataError) Error() string {
 
 // mayBootstrap is asked when there is no metadata log.
 func (b *Broker) mayBootstrap() error {
+	if !b.foundsAlone() && b.storedID != "" && b.storedID != b.cfg.ClusterID {
+		return fmt.Errorf("%s is missing or empty, but this node belongs to cluster %s: it waits for the controllers of that one",
+			filepath.Join(b.metadataDir.Path(), metadataLogName), b.storedID)
+	}
 	for _, d := range append(slices.Clone(b.directories), b.metadataDir) {
 		name, err := d.FirstPartition()
 		if err != nil {
@@ -232,7 +268,7 @@ func (b *Broker) bootstrapRecords(clusterID string) ([]metadata.Record, error) {
 	minInSync := strconv.Itoa(int(topics.MinInSyncCount))
 	return []metadata.Record{
 		metadata.BootstrapRecord{
-			ClusterID: clusterID, Durability: durability, ForOne: true,
+			ClusterID: clusterID, Durability: durability, ForOne: b.foundsAlone(),
 			Features: []metadata.FeatureLevel{{Name: metadata.FeatureMetadata, Level: metadata.MaxMetadataLevel}},
 		},
 		metadata.ConfigRecord{Resource: allBrokers(), Key: minInSyncKey, Value: &minInSync},

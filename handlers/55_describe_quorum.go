@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/protocol"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
@@ -40,8 +41,20 @@ type QuorumReplica struct {
 //	v2  directory ids, nodes with their listeners, error messages (KIP-853)
 //
 // It asks for one partition, that of the metadata log; for any other question every
-// partition of it is unknown.
-func (h *Handlers) describeQuorum(_ context.Context, _ call, req *kmsg.DescribeQuorumRequest) (kmsg.Response, error) {
+// partition of it is unknown. A broker whose node does not lead the log asks the one that
+// does; a controller says that it does not.
+func (h *Handlers) describeQuorum(ctx context.Context, c call, req *kmsg.DescribeQuorumRequest) (kmsg.Response, error) {
+	quorum := h.quorum()
+	if !quorum.LeaderHere && asksForMetadataLog(req) && c.request.Conn.Listener.Kind == protocol.BrokerListener {
+		if resp, err := h.forward(ctx, c, req); err == nil && resp != nil {
+			return resp, nil
+		}
+	}
+	return AnswerQuorum(req, quorum, h.image()), nil
+}
+
+// AnswerQuorum is the answer of a node that knows this of the quorum.
+func AnswerQuorum(req *kmsg.DescribeQuorumRequest, quorum Quorum, image *metadata.Image) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
 	none := "" // where there is no error, Kafka says so with a text that is empty
 	resp.ErrorMessage = &none
@@ -49,15 +62,14 @@ func (h *Handlers) describeQuorum(_ context.Context, _ call, req *kmsg.DescribeQ
 		for _, t := range req.Topics {
 			resp.Topics = append(resp.Topics, unknownQuorum(t))
 		}
-		return resp, nil
+		return resp
 	}
-	quorum := h.quorum()
 	p := kmsg.NewDescribeQuorumResponseTopicPartition()
 	if quorum.LeaderHere {
 		p.ErrorMessage = &none
 		p.LeaderID, p.LeaderEpoch, p.HighWatermark = quorum.Leader, quorum.Epoch, quorum.HighWatermark
 		p.CurrentVoters, p.Observers = quorumReplicas(quorum.Voters), quorumReplicas(quorum.Observers)
-		resp.Nodes = quorumNodes(h.image(), quorum.Voters)
+		resp.Nodes = quorumNodes(image, quorum.Voters)
 	} else {
 		p.ErrorCode, p.ErrorMessage = kafkaerr.NotLeaderOrFollower.Code, &kafkaerr.NotLeaderOrFollower.Description
 	}
@@ -65,7 +77,7 @@ func (h *Handlers) describeQuorum(_ context.Context, _ call, req *kmsg.DescribeQ
 	topic.Topic = clusterMetadataTopic
 	topic.Partitions = append(topic.Partitions, p)
 	resp.Topics = append(resp.Topics, topic)
-	return resp, nil
+	return resp
 }
 
 func asksForMetadataLog(req *kmsg.DescribeQuorumRequest) bool {

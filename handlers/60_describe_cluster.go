@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/protocol"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
@@ -21,16 +22,28 @@ const (
 	controllerEndpoints int8 = 2
 )
 
+// ControllerEndpoint is where a controller is reached.
+type ControllerEndpoint struct {
+	ID   int32
+	Host string
+	Port int32
+}
+
 func (h *Handlers) describeCluster(_ context.Context, c call, req *kmsg.DescribeClusterRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
-	if err := checkEndpointType(req); err != nil {
+	kind := c.request.Conn.Listener.Kind
+	if err := checkEndpointType(req, kind); err != nil {
 		resp.ErrorCode, resp.ErrorMessage = kafkaerr.Code(err), kafkaerr.Message(err)
 		resp.ControllerID = -1
 		return resp, nil
 	}
 	image := h.image()
-	resp.EndpointType = brokerEndpoints
 	resp.ClusterID = image.ClusterID()
+	if kind == protocol.ControllerListener {
+		h.describeControllers(resp)
+		return resp, nil
+	}
+	resp.EndpointType = brokerEndpoints
 	for broker := range image.Brokers() {
 		if broker.Fenced && !req.IncludeFencedBrokers {
 			continue
@@ -50,17 +63,32 @@ func (h *Handlers) describeCluster(_ context.Context, c call, req *kmsg.Describe
 	return resp, nil
 }
 
+// describeControllers answers with the voters, and the one that is active.
+func (h *Handlers) describeControllers(resp *kmsg.DescribeClusterResponse) {
+	resp.EndpointType = controllerEndpoints
+	for _, v := range h.voters {
+		b := kmsg.NewDescribeClusterResponseBroker()
+		b.NodeID, b.Host, b.Port = v.ID, v.Host, v.Port
+		resp.Brokers = append(resp.Brokers, b)
+	}
+	resp.ControllerID = h.quorum().Leader
+}
+
 // checkEndpointType refuses what this listener does not answer; v0 has no name for it.
-func checkEndpointType(req *kmsg.DescribeClusterRequest) error {
+func checkEndpointType(req *kmsg.DescribeClusterRequest, listener protocol.Listener) error {
+	answered, other, whose := brokerEndpoints, controllerEndpoints, "broker"
+	if listener == protocol.ControllerListener {
+		answered, other, whose = controllerEndpoints, brokerEndpoints, "controller"
+	}
 	kind := kafkaerr.UnsupportedEndpointType
 	switch req.EndpointType {
-	case brokerEndpoints:
+	case answered:
 		return nil
-	case controllerEndpoints:
+	case other:
 		kind = kafkaerr.MismatchedEndpointType
 	}
 	if req.Version == 0 {
 		kind = kafkaerr.InvalidRequest
 	}
-	return kafkaerr.New(kind, fmt.Sprintf("this is a broker's listener, endpoint type %d is not answered here", req.EndpointType))
+	return kafkaerr.New(kind, fmt.Sprintf("this is a %s's listener, endpoint type %d is not answered here", whose, req.EndpointType))
 }

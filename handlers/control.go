@@ -9,6 +9,7 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/controller"
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
 // Controller is the controller of this node, be it the active one or not. Handlers of
@@ -38,4 +39,25 @@ func (c call) client() netip.Addr {
 		return tcp.AddrPort().Addr().Unmap()
 	}
 	return netip.Addr{}
+}
+
+// LocalController is what this node's controller decides and knows: beside its own requests,
+// who keeps the metadata log, which the active one alone can tell. It is a Controller.
+type LocalController struct {
+	Controller
+	Quorum func() Quorum
+	Image  func() *metadata.Image // the newest, also while requests see none yet
+}
+
+// Handle answers, or says that another node is the active controller.
+func (l LocalController) Handle(ctx context.Context, call controller.Call) (kmsg.Response, metadata.Position, error) {
+	req, ok := call.Request.(*kmsg.DescribeQuorumRequest)
+	if !ok {
+		return l.Controller.Handle(ctx, call)
+	}
+	quorum := l.Quorum()
+	if !quorum.LeaderHere {
+		return nil, metadata.Position{}, kafkaerr.NotController
+	}
+	return AnswerQuorum(req, quorum, l.Image()), metadata.Position{}, nil
 }

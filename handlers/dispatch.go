@@ -122,6 +122,15 @@ func (h *Handlers) handle(ctx context.Context, r *wire.Request) wire.Outcome {
 // same kind wait for their answers: Produce alone (wire.Options.Overlaps).
 func Overlaps(key int16) bool { return key == protocol.ProduceKey }
 
+// Reserved reports whether a request of this key needs no slot among those that are worked
+// on (wire.Options.Reserved): what keeps the cluster together must not wait for clients.
+func Reserved(key int16) bool {
+	api, ok := protocol.Lookup(key)
+	return ok && api.Listeners == protocol.ControllerListener && key != envelopeKey
+}
+
+const envelopeKey = 58
+
 // encode writes a response through a pooled buffer.
 func encode(c call, resp kmsg.Response) *wire.Response {
 	out := c.request.NewResponse()

@@ -126,6 +126,11 @@ func TestDescribeQuorum(t *testing.T) {
 		}
 	}
 	known = Quorum{Leader: 2}
+	ask[*kmsg.DescribeQuorumResponse](t, f, asked("__cluster_metadata", 0))
+	if forwarded := <-f.node.calls; forwarded.Key() != 55 {
+		t.Errorf("%T was forwarded", forwarded)
+	}
+	f.node.err = kafkaerr.RequestTimedOut
 	if got := ask[*kmsg.DescribeQuorumResponse](t, f, asked("__cluster_metadata", 0)); got.Topics[0].Partitions[0].ErrorCode != kafkaerr.NotLeaderOrFollower.Code {
 		t.Errorf("%+v", got)
 	}

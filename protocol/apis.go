@@ -72,7 +72,7 @@ const neverFlexible = math.MaxInt16
 // apis is in the order of the keys; Lookup depends on it.
 var apis = [...]API{
 	{0, "Produce", 3, 13, 0, 9, BrokerListener},
-	{1, "Fetch", 4, 18, 4, 12, BrokerListener | ControllerListener},
+	{1, "Fetch", 4, 18, 4, 12, BrokerListener},
 	{2, "ListOffsets", 1, 11, 1, 6, BrokerListener},
 	{3, "Metadata", 0, 13, 0, 9, BrokerListener},
 	{8, "OffsetCommit", 2, 10, 2, 8, BrokerListener},

@@ -41,6 +41,15 @@ func NewMachine(t testing.TB) *Machine {
 	}
 }
 
+// NewMachineOn is a further machine on a network.
+func NewMachineOn(t testing.TB, network *memnet.Network, name string, entropy uint64) *Machine {
+	return &Machine{
+		Name: name, Net: network, FS: vfs.NewMem(), Logger: Logger(t, slog.LevelWarn).With("machine", name),
+		Settings: []string{"listeners=PLAINTEXT://" + name + ":9092", "log.dirs=/data", "admin.listener="},
+		entropy:  NewEntropy(entropy),
+	}
+}
+
 // Seed makes all that is drawn on this machine, ids included, follow from a number.
 func (m *Machine) Seed(seed uint64) { m.entropy = NewEntropy(seed) }
 

@@ -100,6 +100,10 @@ type Options struct {
 	// no older than what the cluster had when the process started: see StartPublishing.
 	Publishers []Publisher
 
+	// PublishWhenTold: a Barrier starts no publishing, since this node has to register
+	// before its image says what it may do.
+	PublishWhenTold bool
+
 	// Reserve is the free space that metadata wants to keep; zero: DefaultReserve, or less
 	// for FileStores. Space reads it; nil: FS.Space of Dir.
 	Reserve Reserve

@@ -122,6 +122,17 @@ func (l *Log) isSilent(id raft.ServerID) bool {
 	return l.silent[id]
 }
 
+// Resign has another voter lead, if this one does and there is one that is up to date; it
+// returns when that is so, or does not come about.
+func (l *Log) Resign() {
+	if l.raft.State() != raft.Leader || l.isOnlyVoter() {
+		return
+	}
+	if err := l.raft.LeadershipTransfer().Error(); err != nil {
+		l.logger.Info("leadership of the metadata log is not handed over", "reason", err)
+	}
+}
+
 // serverID is a node's identity as a Raft server (D19): an empty disk under an old node id
 // is another server.
 func serverID(v Voter) raft.ServerID {

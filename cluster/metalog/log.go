@@ -193,8 +193,9 @@ func (l *Log) WaitPublished(ctx context.Context, pos metadata.Position) error {
 // StartPublishing lets the publishers see images from pos on. Before, they see nothing:
 // what a node finds in its own log when it starts may be older than what it has already
 // acted upon, and a publisher would take partitions for unknown that the log is only about
-// to mention. The leader's first Barrier starts publishing by itself. Any other node knows
-// where to start from the position that the controller answers its registration with.
+// to mention. The leader's first Barrier starts publishing by itself, unless
+// Options.PublishWhenTold. Any other node knows where to start from the position that the
+// controller answers its registration with.
 func (l *Log) StartPublishing(pos metadata.Position) { l.loader.start(pos) }
 
 // fail gives this node up. The first error counts.

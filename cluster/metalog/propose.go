@@ -114,7 +114,9 @@ func (l *Log) Barrier(ctx context.Context, term Term) (*metadata.Image, error) {
 		}
 	}
 	image := l.Image()
-	l.loader.start(image.Position())
+	if !l.opts.PublishWhenTold {
+		l.loader.start(image.Position())
+	}
 	return image, nil
 }
 

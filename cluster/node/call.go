@@ -21,14 +21,14 @@ const shortestWait = time.Second
 // image shows what was decided: whoever asks this node next sees it.
 //
 // While there is no active controller the request is sent again, until its timeout (that
-// of CreateTopics and DeleteTopics, else ctx) has passed; then the answer is
+// of CreateTopics and DeleteTopics, else Options.CallTimeout) has passed; then the answer is
 // REQUEST_TIMED_OUT. A request may have taken effect although an attempt failed: a
 // CreateTopics that is repeated may find its topic. The error is that of ctx.
 func (n *Node) Call(ctx context.Context, call controller.Call) (kmsg.Response, metadata.Position, error) {
 	if call.Received.IsZero() {
 		call.Received = time.Now()
 	}
-	callCtx, cancel := withRequestTimeout(ctx, call)
+	callCtx, cancel := withRequestTimeout(ctx, call, n.opts.CallTimeout)
 	defer cancel()
 	for {
 		resp, at, err := n.opts.Channel.Handle(callCtx, call)
@@ -66,10 +66,10 @@ func (n *Node) timedOut(call controller.Call) kmsg.Response {
 	return controller.ErrorResponse(call.Request, kafkaerr.New(kafkaerr.RequestTimedOut, ""))
 }
 
-func withRequestTimeout(ctx context.Context, call controller.Call) (context.Context, context.CancelFunc) {
+func withRequestTimeout(ctx context.Context, call controller.Call, patience time.Duration) (context.Context, context.CancelFunc) {
 	t, ok := call.Request.(interface{ Timeout() int32 })
 	if !ok {
-		return context.WithCancel(ctx)
+		return context.WithDeadline(ctx, call.Received.Add(patience))
 	}
 	wait := max(time.Duration(t.Timeout())*time.Millisecond, shortestWait)
 	return context.WithDeadline(ctx, call.Received.Add(wait))

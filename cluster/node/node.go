@@ -84,6 +84,7 @@ type Options struct {
 
 	HeartbeatInterval time.Duration // broker.heartbeat.interval.ms; 500 ms (D9)
 	RequestTimeout    time.Duration // of one registration, heartbeat or block request; 3 s
+	CallTimeout       time.Duration // of requests of clients that have none; request.timeout.ms, 30 s
 
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // nil: no metrics
@@ -92,6 +93,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, 500*time.Millisecond)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 3*time.Second)
+	o.CallTimeout = cmp.Or(o.CallTimeout, 30*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

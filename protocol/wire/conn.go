@@ -136,7 +136,7 @@ func (c *conn) read() (*Request, error) {
 		return nil, errDraining
 	}
 	c.busy = false
-	if c.greeting && c.server.onPreface != nil {
+	if c.greeting && c.server.onPreface != nil && !c.info.Listener.NoPreface {
 		if err := c.maybePreface(); err != nil {
 			return nil, err
 		}

@@ -53,6 +53,8 @@ type ListenerInfo struct {
 	// InterBroker listeners have request slots and frame memory of their own and are
 	// exempt from the broker-wide connection limits, if there is another listener.
 	InterBroker bool
+	// NoPreface listeners have requests alone: no connection is handed to OnPreface.
+	NoPreface bool
 
 	// MaxRequestBytes is the largest frame of a new connection, 0 for the server's
 	// limit. See ConnInfo.SetMaxRequestBytes.
