@@ -34,8 +34,11 @@ func answersTo(x *Context) []Answer {
 	return as
 }
 
+// unknown is the high watermark that a fetcher knows who does not tell.
+const unknown = math.MaxInt64
+
 func part(index int32) Partition {
-	return Partition{Key: Key{TopicID: uuid.UUID{1}, Partition: index}}
+	return Partition{Key: Key{TopicID: uuid.UUID{1}, Partition: index}, HighWatermark: unknown}
 }
 
 func TestEpochWraps(t *testing.T) {
@@ -60,7 +63,7 @@ func TestNamesAreCopied(t *testing.T) {
 	c := NewCache(Options{})
 	frame := []byte("orders")
 	name := unsafe.String(&frame[0], len(frame))
-	x := c.NewContext(epochStart, Request{Version: 12, Partitions: []Partition{{Key: Key{Topic: name}}}})
+	x := c.NewContext(epochStart, Request{Version: 12, Partitions: []Partition{{Key: Key{Topic: name}, HighWatermark: unknown}}})
 	id, _ := x.UpdateAndFilter(epochStart, answersTo(x))
 	copy(frame, "xxxxxx")
 	x = c.NewContext(epochStart, Request{Version: 12, SessionID: id, Epoch: 1})
@@ -188,5 +191,30 @@ func TestSteadyIncrementalFetchAllocations(t *testing.T) {
 	})
 	if avg > 1 {
 		t.Errorf("%v allocations, want 1", avg)
+	}
+}
+
+// TestFollowerThatKnowsLessIsToldAgain: it takes no high watermark from an answer that has
+// it truncate. Without this it would fetch in a loop, and never learn.
+func TestFollowerThatKnowsLessIsToldAgain(t *testing.T) {
+	c := NewCache(Options{})
+	want := part(0)
+	want.HighWatermark = 84
+	x := c.NewContext(epochStart, Request{Version: 18, Follower: true, Partitions: []Partition{want}})
+	answers := []Answer{{Key: want.Key, HighWatermark: 86, Diverging: true}}
+	id, err := x.UpdateAndFilter(epochStart, answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, follower := range []struct {
+		known    int64
+		included bool
+	}{{84, true}, {86, false}} {
+		want.HighWatermark = follower.known
+		x = c.NewContext(epochStart, Request{Version: 18, SessionID: id, Epoch: int32(i + 1), Follower: true, Partitions: []Partition{want}})
+		answers = []Answer{{Key: want.Key, HighWatermark: 86}}
+		if _, err := x.UpdateAndFilter(epochStart, answers); err != nil || answers[0].Include != follower.included {
+			t.Errorf("a follower that knows %d of 86 is told: %v (%v)", follower.known, answers[0].Include, err)
+		}
 	}
 }

@@ -157,10 +157,12 @@ func (p *Partition) resolve(names func(uuid.UUID) string) {
 }
 
 // update decides whether an incremental answer contains the partition, and remembers
-// what the fetcher is told (CachedPartition.maybeUpdateResponseData).
+// what the fetcher is told (CachedPartition.maybeUpdateResponseData). A follower that says
+// that it knows less of the high watermark than it was told is told again: it takes nothing
+// over from an answer that has it truncate, or that came for another leader epoch.
 func (p *cachedPartition) update(a *Answer) (include bool) {
 	include = a.RecordsBytes > 0 || a.Failed || a.Redirected || a.Diverging ||
-		p.highWatermark != a.HighWatermark || p.logStartOffset != a.LogStartOffset
+		p.want.HighWatermark < a.HighWatermark || p.highWatermark != a.HighWatermark || p.logStartOffset != a.LogStartOffset
 	p.highWatermark, p.logStartOffset = a.HighWatermark, a.LogStartOffset
 	if a.Failed {
 		p.highWatermark = -1

@@ -88,7 +88,7 @@ func (p *player) fetch(t *testing.T, d *datadriven.TestData) string {
 	if arg, ok := d.Arg("p"); ok {
 		for _, v := range arg.Vals {
 			part, offset, _ := strings.Cut(v, "@")
-			r.Partitions = append(r.Partitions, Partition{Key: key(t, part, r.Version), FetchOffset: number(t, offset)})
+			r.Partitions = append(r.Partitions, Partition{Key: key(t, part, r.Version), HighWatermark: unknown, FetchOffset: number(t, offset)})
 		}
 	}
 	if arg, ok := d.Arg("forget"); ok {

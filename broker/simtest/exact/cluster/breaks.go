@@ -1,0 +1,192 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+)
+
+// Break is a way in which a run's cluster is broken on purpose.
+type Break int8
+
+// The breaks. Each must be found by the judge within some hundred seeds.
+const (
+	Nothing Break = iota
+	// AckBeforeISR acknowledges a batch when the leader has written it.
+	AckBeforeISR
+	// UnflushedHighWatermark counts log ends where flushed ends count.
+	UnflushedHighWatermark
+	// TruncationByHighWatermark has a new follower cut its log at its high watermark, and
+	// not where it diverges.
+	TruncationByHighWatermark
+	// NoEpochCheck has followers fetch without leader epochs.
+	NoEpochCheck
+	// ProducerStateLost has a new leader know nothing of producers.
+	ProducerStateLost
+	// UncleanElections lets any replica lead.
+	UncleanElections
+	// NoNewEpoch lets a restarted leader go on in its leader epoch.
+	NoNewEpoch
+	// RecoveredTailUnsynced takes what recovery kept as flushed without syncing it.
+	RecoveredTailUnsynced
+)
+
+// brokenConfig is the topic configuration of replicas.
+func (w *world) brokenConfig() logstore.Config {
+	c := w.plan.config
+	if w.opts.Break == UnflushedHighWatermark {
+		c.Durability = logstore.DurabilityReplicated
+	}
+	return c
+}
+
+// truncateByHighWatermark is what followers did before KIP-101.
+func (w *world) truncateByHighWatermark(p *partition) {
+	if w.opts.Break != TruncationByHighWatermark || p.log.Failure() != nil {
+		return
+	}
+	if hw := int64(p.HighWatermark()); hw < int64(p.log.LogEnd()) && !p.judged.cut {
+		p.judged.cut = true
+		_ = p.log.TruncateTo(hw)
+	}
+}
+
+// breakRequest takes the leader epochs out of a follower's fetch.
+func (w *world) breakRequest(req kmsg.Request) {
+	fetch, ok := req.(*kmsg.FetchRequest)
+	if !ok {
+		return
+	}
+	for i := range fetch.Topics {
+		for j := range fetch.Topics[i].Partitions {
+			p := &fetch.Topics[i].Partitions[j]
+			if w.opts.Break == NoEpochCheck {
+				p.CurrentLeaderEpoch = -1
+			}
+			if w.opts.Break == NoEpochCheck || w.opts.Break == TruncationByHighWatermark {
+				p.LastFetchedEpoch = -1
+			}
+		}
+	}
+}
+
+func (w *world) breakResponse(kmsg.Response) {}
+
+// broken leaves out records that a broken controller does not make.
+func (w *world) broken(records []metadata.Record) []metadata.Record {
+	if w.opts.Break != NoNewEpoch {
+		return records
+	}
+	return slices.DeleteFunc(slices.Clone(records), func(r metadata.Record) bool {
+		_, bump := r.(metadata.BumpLeaderEpochsRecord)
+		return bump
+	})
+}
+
+// brokenLog is the log that a replica uses.
+func (w *world) brokenLog(l *logstore.Log) replica.Log {
+	if w.opts.Break == ProducerStateLost {
+		return &forgetfulLog{Log: l}
+	}
+	return l
+}
+
+// forgetfulLog knows only the producers of the batches that it has appended as leader.
+type forgetfulLog struct {
+	*logstore.Log
+	own map[int64]bool // producer ids
+}
+
+// AppendAsLeader takes a batch of a producer that it has not seen as one of nobody's.
+func (l *forgetfulLog) AppendAsLeader(p logstore.AppendParams) (logstore.AppendInfo, error) {
+	const crcAt, from, idAt, epochAt, sequenceAt = 17, 21, 43, 51, 53
+	id := int64(binary.BigEndian.Uint64(p.Records[idAt:]))
+	if l.own == nil {
+		l.own = map[int64]bool{}
+	}
+	if info, err := l.Log.AppendAsLeader(logstore.AppendParams{
+		Now: p.Now, Records: slices.Clone(p.Records), LeaderEpoch: p.LeaderEpoch, Origin: p.Origin, RequestVersion: p.RequestVersion,
+	}); err != nil || !info.Duplicate || l.own[id] {
+		l.own[id] = true
+		return info, err
+	}
+	binary.BigEndian.PutUint64(p.Records[idAt:], ^uint64(0))
+	binary.BigEndian.PutUint16(p.Records[epochAt:], ^uint16(0))
+	binary.BigEndian.PutUint32(p.Records[sequenceAt:], ^uint32(0))
+	binary.BigEndian.PutUint32(p.Records[crcAt:], crc32.Checksum(p.Records[from:], crc32.MakeTable(crc32.Castagnoli)))
+	return l.Log.AppendAsLeader(p)
+}
+
+// brokenFS is the file system of a process, with the lies of a broken one.
+func (w *world) brokenFS(n *node, fs vfs.FS) vfs.FS {
+	if w.opts.Break != RecoveredTailUnsynced {
+		return fs
+	}
+	return &liar{FS: fs, n: n}
+}
+
+// liar leaves out the syncs of logs while they are recovered.
+type liar struct {
+	vfs.FS
+	n *node
+}
+
+// OpenFile gives a file whose syncs are left out during recovery.
+func (l *liar) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	f, err := l.FS.OpenFile(name, flag, perm)
+	if err != nil || !strings.HasSuffix(name, ".log") {
+		return f, err
+	}
+	return &lyingFile{f, l.n}, nil
+}
+
+// OpenSyncer gives a syncer that does nothing during recovery.
+func (l *liar) OpenSyncer(dir string) (vfs.Syncer, error) {
+	s, err := l.FS.OpenSyncer(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &lyingSyncer{s, l.n}, nil
+}
+
+type lyingFile struct {
+	vfs.File
+	n *node
+}
+
+// Sync does nothing during recovery.
+func (f *lyingFile) Sync() error {
+	if f.n.recovering {
+		return nil
+	}
+	return f.File.Sync()
+}
+
+type lyingSyncer struct {
+	vfs.Syncer
+	n *node
+}
+
+// SyncAll does nothing during recovery, and lays the liar's files bare otherwise.
+func (s *lyingSyncer) SyncAll(files []vfs.File) error {
+	if s.n.recovering {
+		return nil
+	}
+	bare := make([]vfs.File, len(files))
+	for i, f := range files {
+		if l, ok := f.(*lyingFile); ok {
+			f = l.File
+		}
+		bare[i] = f
+	}
+	return s.Syncer.SyncAll(bare)
+}

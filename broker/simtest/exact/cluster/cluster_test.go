@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klamm-mq/klamm/broker/simtest/evidence"
+)
+
+var (
+	seeds = flag.Int("seeds", evidence.Seeds(100), "number of seeds to run")
+	first = flag.Uint64("first", evidence.First(), "the first of them")
+	seed  = flag.Uint64("seed", 0, "run this seed alone and print its trace")
+)
+
+// traceLines is how much of a failing run is printed: its end.
+const traceLines = 150
+
+func report(v *Violation) string {
+	trace := v.Trace
+	if len(trace) > traceLines {
+		trace = append([]string{fmt.Sprintf("… %d events before", len(trace)-traceLines)}, trace[len(trace)-traceLines:]...)
+	}
+	return fmt.Sprintf("%v\nreplay: go test ./broker/simtest/exact/cluster -run TestSeeds -seed=%d\n%s", v, v.Seed, strings.Join(trace, "\n"))
+}
+
+// TestSeeds runs an intact cluster: no seed may break an invariant.
+func TestSeeds(t *testing.T) {
+	if *seed != 0 {
+		r, v := Run(Options{Seed: *seed})
+		t.Logf("%v\n%s", r, strings.Join(r.Trace, "\n"))
+		if v != nil {
+			t.Error(v)
+		}
+		return
+	}
+	var total Report
+	line := evidence.Line{Begin: time.Now(), Tier: "exact-cluster", Test: t.Name(), First: *first}
+	defer func() {
+		line.Faults, line.Acked, line.Passed = total.Faults(), total.Acked, !t.Failed()
+		if err := line.Write(time.Now()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for s := range uint64(*seeds) {
+		line.Seeds++
+		r, v := Run(Options{Seed: *first + s})
+		if v != nil {
+			t.Fatal(report(v))
+		}
+		total.Add(r)
+	}
+	t.Logf("%d seeds: %v", *seeds, total)
+	for _, c := range []struct {
+		what       string
+		got, least int
+	}{
+		{"kills", total.Kills, *seeds},
+		{"power cuts", total.PowerCuts, *seeds},
+		{"clean stops", total.Stops, *seeds / 4},
+		{"pauses", total.Pauses, *seeds},
+		{"new controllers", total.Controllers, *seeds},
+		{"leaderships", total.Leaders, *seeds * 4},
+		{"ISR changes", total.ISRChanges, *seeds * 8},
+		{"truncations", total.Truncations, *seeds / 4},
+		{"batches acknowledged", total.Acked, *seeds * 20},
+	} {
+		if c.got < c.least {
+			t.Errorf("the seeds do not cover much: %d %s, want %d", c.got, c.what, c.least)
+		}
+	}
+}
+
+// TestSeedReplays plays a seed twice: the same events, to the letter.
+func TestSeedReplays(t *testing.T) {
+	for s := uint64(1); s <= 5; s++ {
+		first, _ := Run(Options{Seed: s})
+		second, _ := Run(Options{Seed: s})
+		if !slices.Equal(first.Trace, second.Trace) {
+			for i := range first.Trace {
+				if i >= len(second.Trace) || first.Trace[i] != second.Trace[i] {
+					t.Fatalf("seed %d, event %d: first\n%s\nthen\n%s", s, i, first.Trace[i], second.Trace[min(i, len(second.Trace)-1)])
+				}
+			}
+			t.Fatalf("seed %d: %d events, then %d", s, len(first.Trace), len(second.Trace))
+		}
+	}
+}
+
+// TestBrokenClustersAreFound shows that each invariant can fail: a cluster broken in one way
+// must be caught, and by an invariant that the break is about.
+func TestBrokenClustersAreFound(t *testing.T) {
+	lost := []string{"AckedRecordsReadable", "ReplicasAgreeBelowHW", "SequencesContiguous"}
+	for _, c := range []struct {
+		name  string
+		how   Break
+		found []string
+	}{
+		{"ack before the ISR has it", AckBeforeISR, lost},
+		{"high watermark on unflushed bytes", UnflushedHighWatermark, lost},
+		{"truncation by high watermark", TruncationByHighWatermark, lost},
+		{"no epoch check", NoEpochCheck, append(lost, "OffsetOrder", "HighWatermarkMonotonic")},
+		{"producer state lost on failover", ProducerStateLost, []string{"SequencesContiguous"}},
+		{"unclean election on", UncleanElections, append(lost, "HighWatermarkMonotonic")},
+		{"restart without a new leader epoch", NoNewEpoch, append(lost, "OneLeaderPerEpoch")},
+		{"recovered tail counted as flushed", RecoveredTailUnsynced, append(lost, "CleanRecovery")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const enough = 1000
+			for s := range uint64(enough) {
+				if _, v := Run(Options{Seed: s + 1, Break: c.how}); v != nil {
+					t.Logf("found by seed %d: %v", s+1, v)
+					if !slices.Contains(c.found, v.Invariant) {
+						t.Errorf("found as %s, want %v:\n%s", v.Invariant, c.found, report(v))
+					}
+					return
+				}
+			}
+			t.Errorf("not found in %d seeds", enough)
+		})
+	}
+}

@@ -1,0 +1,326 @@
+package cluster
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/batch"
+)
+
+// Options of a run.
+type Options struct {
+	Seed   uint64
+	Events int   // after which the faults end; 0: DefaultEvents
+	Break  Break // how the cluster is broken, if it is
+}
+
+// DefaultEvents is enough for some crashes and changes of leaders.
+const DefaultEvents = 3000
+
+// Violation is a broken invariant.
+type Violation struct {
+	Invariant string
+	Detail    string
+	Seed      uint64
+	Trace     []string // of events, oldest first
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("seed %d breaks %s: %s", v.Seed, v.Invariant, v.Detail)
+}
+
+// Report is what a run did, so that a test can tell that seeds cover what they should.
+type Report struct {
+	Events, Kills, PowerCuts, Stops, Pauses, Cuts, Controllers int
+	Leaders, ISRChanges, Truncations                           int // begun leaderships, committed changes, cut logs
+	Acked                                                      int // batches
+	Trace                                                      []string
+}
+
+// Faults counts what was done to the cluster.
+func (r Report) Faults() int {
+	return r.Kills + r.PowerCuts + r.Stops + r.Pauses + r.Cuts + r.Controllers
+}
+
+// String is one line.
+func (r Report) String() string {
+	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cut links, %d new controllers; %d leaderships, %d ISR changes, %d truncations, %d batches acknowledged",
+		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Leaders, r.ISRChanges, r.Truncations, r.Acked)
+}
+
+// Add adds the counts of another run.
+func (r *Report) Add(o Report) {
+	r.Events += o.Events
+	r.Kills += o.Kills
+	r.PowerCuts += o.PowerCuts
+	r.Stops += o.Stops
+	r.Pauses += o.Pauses
+	r.Cuts += o.Cuts
+	r.Controllers += o.Controllers
+	r.Leaders += o.Leaders
+	r.ISRChanges += o.ISRChanges
+	r.Truncations += o.Truncations
+	r.Acked += o.Acked
+}
+
+// world is one run.
+type world struct {
+	opts   Options
+	rand   *rand.Rand
+	plan   plan
+	codecs *batch.Codecs
+
+	now    time.Time
+	begin  time.Time
+	events eventHeap
+	seq    int // breaks ties in the order of scheduling
+	calm   bool
+
+	nodes     []*node
+	net       network
+	quorum    quorum
+	producers []*producer
+	consumers []*consumer
+	judge     judge
+	report    Report
+	failed    *Violation
+	running   *node // whose process runs the event at hand, nil: nobody's
+}
+
+// plan is what a seed draws before the run begins.
+type plan struct {
+	nodes, topics, partitions int
+	minISR                    int
+	fsync                     bool // durability; without, only kills
+	preferred                 bool // leaders are balanced
+	config                    logstore.Config
+	keeper                    logstore.KeeperOptions
+	pageSize                  int
+	maxDelay                  time.Duration // of a message, a sync
+	loss, duplicates          int           // of 1000 messages
+	fetchBytes                int32         // of a partition in one answer
+}
+
+func (w *world) draw() plan {
+	r := w.rand
+	c := logstore.DefaultConfig()
+	c.SegmentBytes = int32(500 + r.IntN(6000))
+	c.IndexIntervalBytes = int32(1 + r.IntN(300))
+	c.FileDeleteDelayMs = int64(r.IntN(300))
+	p := plan{
+		nodes: 3, topics: 1 + r.IntN(2), partitions: 1 + r.IntN(2), minISR: 1 + r.IntN(2),
+		fsync: r.IntN(4) > 0 || w.opts.Break != Nothing, preferred: r.IntN(2) == 0, config: c,
+		pageSize: 1 << (5 + r.IntN(8)), maxDelay: time.Duration(1+r.IntN(15)) * time.Millisecond,
+		fetchBytes: int32(1 + r.IntN(2000)),
+		keeper: logstore.KeeperOptions{
+			FlushedInterval:       time.Duration(5+r.IntN(200)) * time.Millisecond,
+			RecoveryPointInterval: time.Duration(10+r.IntN(500)) * time.Millisecond,
+			RecoveryPointBytes:    int64(100 + r.IntN(5000)),
+			LogStartInterval:      time.Duration(10+r.IntN(500)) * time.Millisecond,
+			HighWatermarkInterval: time.Duration(10+r.IntN(500)) * time.Millisecond,
+			RetentionInterval:     time.Duration(10+r.IntN(500)) * time.Millisecond,
+			SpaceInterval:         100 * time.Millisecond,
+		},
+	}
+	if r.IntN(4) == 0 {
+		p.nodes = 5
+	}
+	if r.IntN(3) == 0 {
+		p.loss, p.duplicates = r.IntN(30), r.IntN(30)
+	}
+	p.config.Durability = logstore.DurabilityReplicated
+	if p.fsync {
+		p.config.Durability = logstore.DurabilityFsync
+	}
+	return p
+}
+
+// The times of the cluster, much shorter than in production, as everything else here.
+const (
+	heartbeatInterval = 40 * time.Millisecond
+	sessionTimeout    = 250 * time.Millisecond
+	lagMax            = 200 * time.Millisecond
+	fetchWait         = 60 * time.Millisecond
+	fetchBackoff      = 80 * time.Millisecond
+	requestTimeout    = 200 * time.Millisecond
+)
+
+// event is something that happens at a time. One that belongs to a process is dropped if
+// that has died, and put off while its node is paused.
+type event struct {
+	at   time.Time
+	seq  int
+	name string
+	node *node // nil: of no node
+	life int   // 0: of whatever process runs there then
+	run  func()
+}
+
+// Run plays the world of a seed and returns the first violation, nil if there is none.
+func Run(o Options) (Report, *Violation) {
+	if o.Events == 0 {
+		o.Events = DefaultEvents
+	}
+	w := newWorld(o)
+	w.start()
+	for w.report.Events < o.Events && w.failed == nil {
+		w.step()
+	}
+	w.settle()
+	w.report.Trace = append(w.report.Trace, "end")
+	if w.failed != nil {
+		w.failed.Trace = w.report.Trace
+	}
+	return w.report, w.failed
+}
+
+func newWorld(o Options) *world {
+	w := &world{
+		opts: o, rand: rand.New(rand.NewPCG(o.Seed, 3)),
+		codecs: batch.NewCodecs(batch.CodecsOptions{}),
+		now:    time.UnixMilli(1_700_000_000_000),
+	}
+	w.begin = w.now
+	w.plan = w.draw()
+	w.net.init(w)
+	w.judge.init(w)
+	for i := range w.plan.nodes {
+		w.nodes = append(w.nodes, newNode(w, int32(i+1)))
+	}
+	w.quorum.init(w)
+	return w
+}
+
+// start schedules what keeps itself going.
+func (w *world) start() {
+	for _, n := range w.nodes {
+		w.after(w.delay(), "start", n.start)
+	}
+	w.after(w.delay(), "elect a controller", w.quorum.check)
+	for i := range w.plan.topics {
+		w.createTopic(fmt.Sprintf("t%d", i))
+	}
+	w.after(20*w.plan.maxDelay, "fault", w.fault)
+}
+
+// node finds a node by its id.
+func (w *world) node(id int32) *node { return w.nodes[id-1] }
+
+// after schedules an event of no node.
+func (w *world) after(d time.Duration, name string, run func()) {
+	w.schedule(&event{at: w.now.Add(d), name: name, run: run})
+}
+
+func (w *world) schedule(e *event) {
+	w.seq++
+	e.seq = w.seq
+	heap.Push(&w.events, e)
+}
+
+// delay is how long something takes on its way.
+func (w *world) delay() time.Duration { return time.Duration(w.rand.Int64N(int64(w.plan.maxDelay))) }
+
+// step takes one event, and looks at the invariants.
+func (w *world) step() {
+	e := heap.Pop(&w.events).(*event)
+	w.now = e.at
+	if n := e.node; n != nil {
+		if e.life != 0 && e.life != n.life {
+			return
+		}
+		if w.now.Before(n.pausedUntil) {
+			e.at = n.pausedUntil
+			w.schedule(e)
+			return
+		}
+		w.running = n
+	}
+	w.report.Events++
+	w.tracef("%s", e.name)
+	e.run()
+	w.running = nil
+	w.bury()
+	w.judge.always()
+	w.bury()
+}
+
+// bury ends the processes that have died during an event.
+func (w *world) bury() {
+	for _, n := range w.nodes {
+		if n.crashed {
+			n.died()
+		}
+	}
+}
+
+// settle ends the faults, lets everything in flight arrive, and takes stock.
+func (w *world) settle() {
+	w.calm = true
+	w.net.heal()
+	for _, n := range w.nodes {
+		n.dieAtSync, n.dieAtCall = 0, 0
+		if n.b == nil {
+			w.after(w.delay(), "start", n.start)
+		}
+	}
+	for range w.opts.Events * 20 {
+		if w.failed != nil || w.quiet() {
+			break
+		}
+		w.step()
+	}
+	switch {
+	case w.failed != nil:
+	case !w.quiet():
+		w.fail("Progress", "still not quiet: %s", w.unrest())
+	default:
+		w.judge.everything()
+	}
+}
+
+// quiet tells that everything is answered, and every replica in every ISR has everything.
+func (w *world) quiet() bool { return w.unrest() == "" }
+
+func (w *world) tracef(format string, args ...any) {
+	who := "   "
+	if w.running != nil {
+		who = fmt.Sprintf("b%d ", w.running.id)
+	}
+	w.report.Trace = append(w.report.Trace, fmt.Sprintf("%10s %s", w.now.Sub(w.begin), who)+fmt.Sprintf(format, args...))
+}
+
+// fail notes the first violation. What goes wrong in a process that is dying has no
+// witness.
+func (w *world) fail(invariant, format string, args ...any) {
+	if w.failed != nil || w.running != nil && w.running.crashed {
+		return
+	}
+	w.failed = &Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...), Seed: w.opts.Seed}
+	w.tracef("VIOLATION of %s: %s", invariant, w.failed.Detail)
+}
+
+// eventHeap is a heap by time, then by order of scheduling; heap.Interface.
+type eventHeap []*event
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	if !h[i].at.Equal(h[j].at) {
+		return h[i].at.Before(h[j].at)
+	}
+	return h[i].seq < h[j].seq
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *eventHeap) Push(x any) { *h = append(*h, x.(*event)) }
+
+// Pop implements heap.Interface.
+func (h *eventHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	*h = (*h)[:last]
+	return e
+}
