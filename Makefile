@@ -34,7 +34,7 @@ test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m $$($(GO) list ./... | grep -v '/broker/conformance$$')
 	$(GO) test -timeout 10m ./broker/conformance # twenty thousand answers, which take four times as long under -race
 	$(GO) test -tags synctests -timeout 10m -run Groups ./broker/simtest
-	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake
+	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./suites/verdict
 
 .PHONY: test-slow
 test-slow: ## the tests of `test` with their long settings, and those behind the slow tag
@@ -105,6 +105,14 @@ compat: ## foreign clients in Go, and librdkafka (needs kcat)
 compat-java: ## Kafka's own clients and command-line tools (needs a JDK, kcat, and Maven once)
 	cd compat-tests && $(GO) test -count=1 -timeout 10m -p 1 ./javaclient ./javatools
 
+.PHONY: compat-streams
+compat-streams: ## a word count of Kafka Streams with a state store (needs a JDK, and Maven once)
+	cd compat-tests && $(GO) test -count=1 -timeout 5m ./streams
+
+.PHONY: compat-connect
+compat-connect: ## workers of Kafka Connect with file connectors (needs a JDK, and Maven once)
+	cd compat-tests && $(GO) test -count=1 -timeout 10m -p 1 ./connect
+
 .PHONY: compat-python
 compat-python: ## kafka-python (needs Python with venv, and pip once)
 	cd compat-tests && $(GO) test -count=1 -timeout 20m ./python
@@ -116,6 +124,26 @@ compat-node: ## KafkaJS (needs Node.js, and npm once)
 .PHONY: compat-kafka
 compat-kafka: ## the life of a group against Apache Kafka: are the tests right? (needs all of the above)
 	cd compat-tests && BROKER=kafka $(GO) test -count=1 -timeout 40m -p 1 -run 'Group$$|StaticMembers' ./franz ./sarama ./kafkago ./kcat ./javaclient ./python ./node
+
+# Suites other projects wrote for their own clients, RUNS (1) times; BROKER=kafka runs them
+# against Apache Kafka 4.4 (needs Java, and Maven once).
+SUITE = cd compat-tests && RUNS=$(or $(RUNS),1) EVIDENCE=$(CURDIR)/docs/evidence/suites.txt $(GO) test -count=1 -timeout 24h -v ./suites -run
+
+.PHONY: suite-kgo
+suite-kgo: ## franz-go's own tests
+	$(SUITE) '^TestKgo$$'
+
+.PHONY: suite-kgo-chaos
+suite-kgo-chaos: ## the same over connections that die every second
+	$(SUITE) '^TestKgoChaos$$'
+
+.PHONY: suite-kafka-go
+suite-kafka-go: ## kafka-go's own tests (need port 9092)
+	$(SUITE) '^TestKafkaGo$$'
+
+.PHONY: suite-confluent
+suite-confluent: ## confluent-kafka-go's own tests (need a C compiler)
+	$(SUITE) '^TestConfluent$$'
 
 .PHONY: dumplog
 dumplog: ## Kafka's own DumpLogSegments reads every file (needs Java, and Maven once)

@@ -26,7 +26,7 @@ var complaint = regexp.MustCompile(`(?i)isvalid: false|mismatch|corrupt|exceptio
 
 // run runs DumpLogSegments and returns what it printed.
 func run(files []string, args ...string) (string, error) {
-	cmd, err := java.Command("org.apache.kafka.tools.DumpLogSegments", append(args, "--files", strings.Join(files, ","))...)
+	cmd, err := java.Quick("org.apache.kafka.tools.DumpLogSegments", append(args, "--files", strings.Join(files, ","))...)
 	if err != nil {
 		return "", err
 	}

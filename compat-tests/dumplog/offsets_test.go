@@ -152,7 +152,7 @@ func TestKafkaReadsGroups(t *testing.T) {
 	b := harness.Start(t)
 	writeGroups(t, ctx, b.Addr)
 
-	consumer, err := java.Command("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", b.Addr,
+	consumer, err := java.Quick("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", b.Addr,
 		"--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "20000",
 		"--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter")
 	if err != nil {

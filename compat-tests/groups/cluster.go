@@ -24,11 +24,11 @@ type kafka struct{ *java.Broker }
 func (k kafka) Address() string { return k.Addr }
 
 // StartCluster starts klamm, or Apache Kafka if BROKER=kafka asks for it, with the
-// defaults of either.
-func StartCluster(t testing.TB) Cluster {
+// defaults of either but for settings, lines key=value.
+func StartCluster(t testing.TB, settings ...string) Cluster {
 	t.Helper()
 	if os.Getenv("BROKER") == "kafka" {
-		return kafka{java.StartBroker(t, harness.FreePort(t), harness.FreePort(t))}
+		return kafka{java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), settings...)}
 	}
-	return klamm{harness.Start(t)}
+	return klamm{harness.Start(t, settings...)}
 }

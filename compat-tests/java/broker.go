@@ -62,7 +62,7 @@ func NewBroker(t testing.TB, port, controllerPort int, settings ...string) *Brok
 	if err := os.WriteFile(b.file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	format, err := Command("kafka.tools.StorageTool", "format", "--standalone", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", b.file)
+	format, err := Quick("kafka.tools.StorageTool", "format", "--standalone", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", b.file)
 	if err != nil {
 		t.Fatal(err)
 	}

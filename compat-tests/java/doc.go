@@ -1,2 +1,3 @@
-// Package java brings Apache Kafka's jars through Maven and runs classes from them.
+// Package java brings the jars of Apache Kafka and of Kafka Connect through Maven and runs
+// classes from them.
 package java

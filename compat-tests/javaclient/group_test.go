@@ -13,7 +13,7 @@ import (
 func consumer(args ...string) groups.Program {
 	return groups.Program{Name: "java", Command: func(t testing.TB, m groups.Member) *exec.Cmd {
 		t.Helper()
-		cmd, err := java.Command(filepath.Join(groups.Dir(), "members", "java", "GroupMember.java"), m.Args(args...)...)
+		cmd, err := java.Quick(filepath.Join(groups.Dir(), "members", "java", "GroupMember.java"), m.Args(args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

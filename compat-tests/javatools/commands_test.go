@@ -115,7 +115,7 @@ func (s *session) verifiableClients() {
 // process runs a tool in a process of its own, and wants patterns in what it prints.
 func (s *session) process(class string, args []string, want ...string) {
 	s.t.Helper()
-	cmd, err := java.Command(class, append([]string{"--bootstrap-server", s.addr}, args...)...)
+	cmd, err := java.Quick(class, append([]string{"--bootstrap-server", s.addr}, args...)...)
 	if err != nil {
 		s.t.Fatal(err)
 	}

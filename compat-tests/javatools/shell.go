@@ -32,7 +32,7 @@ type shell struct {
 func startShell(t testing.TB) *shell {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
-	cmd, err := java.Command(filepath.Join(filepath.Dir(file), "ToolShell.java"))
+	cmd, err := java.Quick(filepath.Join(filepath.Dir(file), "ToolShell.java"))
 	if err != nil {
 		t.Fatal(err)
 	}

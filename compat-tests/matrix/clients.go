@@ -55,3 +55,6 @@ func KafkaJS() Client { return Client{Name: "KafkaJS"} }
 
 // Platformatic is @platformatic/kafka.
 func Platformatic() Client { return Client{Name: "@platformatic/kafka"} }
+
+// Java is Kafka's own client.
+func Java() Client { return Client{Name: "kafka-clients"} }

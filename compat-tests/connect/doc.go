@@ -1,0 +1,4 @@
+// Package connect runs workers of Kafka Connect in distributed mode: a file goes into a
+// topic and out of it into another file, while workers come, leave and are killed (needs a
+// JDK, and Maven once). BROKER=kafka runs it against Apache Kafka.
+package connect

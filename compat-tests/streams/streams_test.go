@@ -1,0 +1,127 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/klamm-mq/klamm/compat-tests/java"
+)
+
+const (
+	application = "word-count"
+	repartition = application + "-words-repartition"
+	changelog   = application + "-words-changelog"
+)
+
+// app starts an instance of the application; it keeps its state in dir.
+func (w *world) app(name, dir string) *java.Process {
+	w.t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	return java.Run(w.t, name, filepath.Join(filepath.Dir(file), "WordCount.java"), w.cluster.Address(), dir)
+}
+
+// Each word is counted once, whoever counts: one instance, two of them, one that has to
+// restore everything from the changelog. Nothing is lost when an instance is killed, and
+// nothing when the broker is.
+func TestWordCount(t *testing.T) {
+	w := newWorld(t)
+	a := w.app("a", t.TempDir())
+	w.write(1000)
+	w.await("one instance has counted", w.exact)
+
+	b := w.app("b", t.TempDir())
+	b.Await("^state RUNNING")
+	a.Await("^state REBALANCING")
+	w.write(1000)
+	w.await("two have", w.exact)
+	a.Stop()
+	w.write(1000)
+	w.await("the other has, with what it has restored", w.exact)
+	b.Stop()
+	w.judgeStore(a, b)
+	w.await("everything is committed", w.committed)
+	w.judgeTopics()
+
+	c := w.app("c", t.TempDir())
+	w.write(1000)
+	w.await("a new one counts", w.counting)
+	w.cluster.Kill()
+	w.cluster.Start()
+	w.write(1000)
+	w.await("counting goes on after the broker was killed", w.complete)
+	c.Kill()
+	w.write(1000)
+	w.app("d", t.TempDir())
+	w.await("an instance takes over from one that was killed", w.complete)
+}
+
+// judgeStore compares the store with what was written: each instance shows its part.
+func (w *world) judgeStore(apps ...*java.Process) {
+	w.t.Helper()
+	last := apps[len(apps)-1] // the others had closed before
+	stored := map[string]int64{}
+	for _, line := range last.Lines() {
+		var word string
+		var n int64
+		if scanned, _ := fmt.Sscanf(line, "count %s %d", &word, &n); scanned == 2 {
+			stored[word] = n
+		}
+	}
+	if want := w.wanted(); !maps.Equal(stored, want) {
+		w.t.Errorf("in the store is %v, written was %v", stored, want)
+	}
+}
+
+// judgeTopics looks at the topics that the application has made for itself.
+func (w *world) judgeTopics() {
+	w.t.Helper()
+	for topic, want := range map[string]map[string]string{
+		changelog:   {"cleanup.policy": "compact"},
+		repartition: {"cleanup.policy": "delete", "retention.ms": "-1"},
+	} {
+		described, err := w.admin.DescribeTopicConfigs(w.t.Context(), topic)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, c := range described[0].Configs {
+			got[c.Key] = c.MaybeValue()
+		}
+		for key, value := range want {
+			if got[key] != value {
+				w.t.Errorf("%s has %s=%s, want %s", topic, key, got[key], value)
+			}
+		}
+	}
+	starts, err := w.admin.ListStartOffsets(w.t.Context(), repartition)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	purged := false
+	starts.Each(func(o kadm.ListedOffset) { purged = purged || o.Offset > 0 })
+	if !purged {
+		w.t.Errorf("%s was never purged: %v", repartition, starts)
+	}
+}
+
+// committed tells whether the application has committed the ends of what it reads.
+func (w *world) committed(ctx context.Context) error {
+	lag, err := w.admin.Lag(ctx, application)
+	if err != nil {
+		return err
+	}
+	group := lag[application]
+	if err := group.Error(); err != nil {
+		return err
+	}
+	if total := group.Lag.Total(); total != 0 {
+		return fmt.Errorf("the lag is %d", total)
+	}
+	return nil
+}
