@@ -17,8 +17,7 @@ const frameShare = 4
 // frameMemory is queued.max.request.bytes and the largest request, for what is configured
 // of the two. The broker's choice, for -1, is a quarter of the memory, but not more than
 // what serves a thousand busy producers. Where that is less than socket.request.max.bytes
-// a request as large would have the process killed: it is refused. Package wire sees to it
-// that the largest request fits.
+// a request as large would have the process killed: it is refused.
 func frameMemory(configured int64, largest int32, memory uint64) (queued int64, request int32) {
 	if configured > 0 || memory == 0 {
 		return configured, largest

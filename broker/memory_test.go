@@ -53,10 +53,10 @@ func TestFrameMemory(t *testing.T) {
 		request    int32
 	}{
 		{-1, 100 * mib, 0, -1, 100 * mib},
-		{-1, 100 * mib, 64 << 30, 100 * mib, 100 * mib},
+		{-1, 100 * mib, 64 << 30, 64 * mib, 100 * mib},
 		{-1, 100 * mib, 64 * mib, 16 * mib, 16 * mib}, // a small container
 		{-1, mib, 64 * mib, 16 * mib, mib},
-		{-1, 200 * mib, 64 << 30, 100 * mib, 200 * mib},
+		{-1, 200 * mib, 64 << 30, 64 * mib, 200 * mib},
 		{200 * mib, 200 * mib, 64 * mib, 200 * mib, 200 * mib}, // who says so gets it
 	} {
 		queued, request := frameMemory(c.configured, c.largest, c.memory)

@@ -12,6 +12,7 @@ import (
 // budget bounds the memory of frames in flight: queued.max.request.bytes.
 type budget struct {
 	sem      *semaphore.Weighted
+	size     int64
 	used     atomic.Int64
 	waits    atomic.Int64  // reservations that had to wait
 	patience time.Duration // of who holds a part already
@@ -23,8 +24,13 @@ type budget struct {
 
 // newBudget makes one of n bytes.
 func newBudget(n int64, patience time.Duration) *budget {
-	return &budget{sem: semaphore.NewWeighted(n), patience: patience}
+	return &budget{sem: semaphore.NewWeighted(n), size: n, patience: patience}
 }
+
+// counts is what a frame of n bytes counts for. A frame larger than half the budget counts
+// as half of it: were it to have all of it, the beginnings of others would keep it waiting
+// for ever. There are at most two such frames at a time.
+func (b *budget) counts(n int) int64 { return min(int64(n), max(b.size/2, firstStep)) }
 
 // acquire waits for n bytes. Who holds a part of its frame already waits only for the
 // budget's patience: two half frames that wait for each other's memory must not do so

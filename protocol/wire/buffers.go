@@ -121,6 +121,10 @@ func classSize(class int) int {
 	return 1<<k + (class%4)<<(k-2)
 }
 
+// largerClasses is how far above its own class a buffer may be taken from: less than twice
+// the size.
+const largerClasses = 3
+
 // freeList keeps large buffers, at most maxBytes of them, and with those in use at most
 // maxHeldBytes.
 type freeList struct {
@@ -135,11 +139,17 @@ type freeList struct {
 func (f *freeList) pop(class int) *buffer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// A larger buffer does as well: frames of many sizes would else each have buffers of
+	// their own, that the bounds then let go to waste.
+	asked := class
+	for len(f.stacks[class]) == 0 {
+		if class++; class > asked+largerClasses || class == numClasses {
+			f.inUse += classSize(asked) // the caller makes one
+			return nil
+		}
+	}
 	f.inUse += classSize(class)
 	s := f.stacks[class]
-	if len(s) == 0 {
-		return nil
-	}
 	buf := s[len(s)-1]
 	s[len(s)-1] = nil
 	f.stacks[class] = s[:len(s)-1]

@@ -25,11 +25,11 @@ const (
 	// They are bounded by the number of connections.
 	smallFrame = 16 << 10
 
-	// firstStep is what a large frame gets before its bytes have arrived; each further
-	// step is stepFactor times the last. So who wants to hold memory here must send a
-	// quarter of it.
-	firstStep  = 256 << 10
-	stepFactor = 4
+	// firstStep is what a large frame gets before its bytes have arrived; then it gets
+	// the rest at once. So frames that wait for memory hold little of it: were it given
+	// in many steps, all of them could hold so much that none can be completed. Who asks
+	// for much and does not send it is found when others starve (budget.starved).
+	firstStep = 256 << 10
 )
 
 // FrameSizeError says that a frame's size is not positive or above the limit.
@@ -109,8 +109,11 @@ func (f *frame) release() {
 
 // reserve raises the frame's reservation to n bytes.
 func (f *frame) reserve(ctx context.Context, n int) error {
-	more := int64(n) - f.reserved
-	if f.budget == nil || more <= 0 {
+	if f.budget == nil {
+		return nil
+	}
+	more := f.budget.counts(n) - f.reserved
+	if more <= 0 {
 		return nil
 	}
 	if err := f.budget.acquire(ctx, more, f.reserved > 0); err != nil {
@@ -304,7 +307,7 @@ func (fr *frameReader) readBody(ctx context.Context, f *frame) error {
 func (fr *frameReader) readRest(ctx context.Context, f *frame, buf *buffer, have, step int) (*buffer, error) {
 	for have < f.size {
 		if have == step {
-			step = min(f.size, step*stepFactor)
+			step = f.size
 			if err := fr.reserve(ctx, f, step); err != nil {
 				return buf, err
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -119,7 +120,7 @@ func TestFramesOfAllSizes(t *testing.T) {
 	sizes := []int{
 		1, 2, 507, 508, 509, 511, 512, 513, smallFrame - 1, smallFrame, smallFrame + 1,
 		readSize - sizePrefix - 1, readSize - sizePrefix, readSize - sizePrefix + 1, readSize, readSize + 1,
-		firstStep - 1, firstStep, firstStep + 1, firstStep * stepFactor, firstStep*stepFactor + 1,
+		firstStep - 1, firstStep, firstStep + 1, 4 * firstStep, 4*firstStep + 1,
 	}
 	for range 10 {
 		var data []byte
@@ -138,7 +139,8 @@ func TestFramesOfAllSizes(t *testing.T) {
 }
 
 // Memory follows what has arrived: a client that promises 100 MiB and sends a byte holds
-// the first step, and no read buffer.
+// the first step, and no read buffer. Who has sent that much is given the rest, which counts
+// for half the budget at most.
 func TestPromisesHoldNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Handler: echo})
@@ -152,7 +154,7 @@ func TestPromisesHoldNoMemory(t *testing.T) {
 		c.send(make([]byte, firstStep-1))
 		c.send([]byte{0})
 		synctest.Wait()
-		if got := r.frameMemory(); got != firstStep*stepFactor {
+		if got := r.frameMemory(); got != DefaultQueuedRequestBytes/2 {
 			t.Errorf("after the first step: %d bytes", got)
 		}
 		_ = c.conn.Close()
@@ -170,7 +172,7 @@ func TestFrameMemory(t *testing.T) {
 		const limit = 512 << 10
 		release := make(chan struct{})
 		r := newRig(t, Options{
-			Limits: Limits{MaxRequestBytes: limit, QueuedRequestBytes: limit, FrameSilence: time.Hour},
+			Limits: Limits{MaxRequestBytes: limit, QueuedRequestBytes: firstStep, FrameSilence: time.Hour},
 			Handler: HandlerFunc(func(ctx context.Context, r *Request) Outcome {
 				if len(r.Body) > smallFrame {
 					<-release
@@ -198,22 +200,51 @@ func TestFrameMemory(t *testing.T) {
 	})
 }
 
+// As many producers as hold a step each must not be able to keep one another from ever
+// completing a frame, as long as there is memory for one of them beside the steps.
+func TestManyLargeFramesDoNotStarve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, size = 30, 8 << 20
+		r := newRig(t, Options{Handler: echo, Limits: Limits{
+			MaxRequestBytes: size, QueuedRequestBytes: clients*firstStep + size, MemoryPatience: time.Hour, FrameSilence: time.Hour,
+		}})
+		large := metadata(1, string(make([]byte, size-100)))
+		var all []*client
+		for range clients {
+			c := r.dial()
+			c.send(large[:firstStep/2])
+			all = append(all, c)
+		}
+		synctest.Wait()
+		for _, c := range all {
+			go func() { _, _ = c.conn.Write(large[firstStep/2:]) }()
+		}
+		synctest.Wait()
+		for _, c := range all {
+			c.expect(fmt.Sprintf("1:(%d bytes)", size-100))
+		}
+	})
+}
+
 func TestHalfFramesDoNotWaitForEachOtherForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const limit = 2 * firstStep
+		const clients = 4
+		const limit = clients * firstStep
 		r := newRig(t, Options{Handler: echo, Limits: Limits{MaxRequestBytes: limit, QueuedRequestBytes: limit, FrameSilence: time.Hour}})
 		large := metadata(1, string(make([]byte, 400<<10)))
-		one, two := r.dial(), r.dial()
-		for _, c := range []*client{one, two} {
+		var all []*client
+		for range clients {
+			c := r.dial()
+			all = append(all, c)
 			c.send(large[:firstStep-10]) // holds the first step: together all there is
 		}
 		synctest.Wait()
-		for _, c := range []*client{one, two} {
+		for _, c := range all {
 			go func() { _, _ = c.conn.Write(large[firstStep-10:]) }()
 		}
 		time.Sleep(DefaultMemoryPatience + time.Second)
 		ends := 0
-		for _, c := range []*client{one, two} {
+		for _, c := range all {
 			if answers, end := c.take(); end != nil {
 				ends++
 			} else if len(answers) != 1 {
@@ -221,7 +252,7 @@ func TestHalfFramesDoNotWaitForEachOtherForEver(t *testing.T) {
 			}
 		}
 		if ends == 0 {
-			t.Error("both still wait")
+			t.Error("all still wait")
 		}
 	})
 }

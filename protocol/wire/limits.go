@@ -9,7 +9,8 @@ type Limits struct {
 	MaxRequestBytes int32
 	// QueuedRequestBytes bounds the memory of all frames in flight above 16 KiB,
 	// "queued.max.request.bytes". Kafka's -1 (no bound) takes the default: there is
-	// always one, and it is never below MaxRequestBytes.
+	// always one. A frame above half of it counts as half, so two of MaxRequestBytes may
+	// exceed it.
 	QueuedRequestBytes int64
 	// QueuedRequests bounds the requests that are being worked on at once, not counting
 	// those that wait for something (Request.Park, Pending): "queued.max.requests".
@@ -55,7 +56,7 @@ type Limits struct {
 // Defaults of Limits, where Kafka has one Kafka's.
 const (
 	DefaultMaxRequestBytes    = 100 << 20
-	DefaultQueuedRequestBytes = DefaultMaxRequestBytes
+	DefaultQueuedRequestBytes = 64 << 20
 	DefaultQueuedRequests     = 500
 	DefaultMaxPending         = 128
 	DefaultMaxIdle            = 10 * time.Minute
@@ -72,7 +73,6 @@ func (l Limits) withDefaults() Limits {
 	if l.QueuedRequestBytes <= 0 {
 		l.QueuedRequestBytes = DefaultQueuedRequestBytes
 	}
-	l.QueuedRequestBytes = max(l.QueuedRequestBytes, int64(l.MaxRequestBytes))
 	setDefault(&l.QueuedRequests, DefaultQueuedRequests)
 	setDefault(&l.MaxPending, DefaultMaxPending)
 	setDefault(&l.MaxIdle, DefaultMaxIdle)
