@@ -20,7 +20,7 @@
 //	listeners     bound, not accepting: a port that is taken is found out early
 //	metadata log  Raft; its publishers make the configuration that is set while brokers
 //	              run, open the partition logs, tell the coordinators which partitions
-//	              are theirs, and swap the image
+//	              are theirs, take the quotas of clients, and swap the image
 //	controller    decides while this node leads the metadata log
 //	cluster       where there may be other nodes: they are let in, and the members found;
 //	              the listeners of controllers and of brokers open here, but only what

@@ -118,6 +118,7 @@ func (b *Broker) makeHandlers() error {
 	options := handlers.Options{
 		NodeID: b.cfg.NodeID, Image: b.published.get, Node: b.node,
 		Sessions:   fetchsession.NewCache(fetchsession.Options{Slots: slots(b.cfg), Rand: sessions, Registerer: b.env.Registry}),
+		Quotas:     b.quotas,
 		Features:   supportedFeatures(),
 		Advertised: func(listener string) bool { _, ok := b.advertised(listener); return ok },
 		Config:     b.handlersConfig(),

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -42,14 +43,15 @@ const adminClientID = "__admin_client"
 
 // produceCall is a Produce request on its way.
 type produceCall struct {
-	h      *Handlers
-	call   call
-	req    *kmsg.ProduceRequest
-	answer produceAnswer
-	append replica.AppendRequest
-	places []producePlace       // in the answer, of append.Partitions, same order
-	queued map[producePlace]int // index in places; nil until a partition is named again
-	wait   wire.Pending         // the second stage, if there is one
+	h        *Handlers
+	call     call
+	req      *kmsg.ProduceRequest
+	answer   produceAnswer
+	append   replica.AppendRequest
+	places   []producePlace       // in the answer, of append.Partitions, same order
+	queued   map[producePlace]int // index in places; nil until a partition is named again
+	wait     wire.Pending         // the second stage, if there is one
+	forBytes time.Duration        // for how long the client has to pause because of them
 
 	// one is room for what the usual request has, one partition.
 	one struct {
@@ -69,6 +71,7 @@ func (h *Handlers) produce(_ context.Context, c call, req *kmsg.ProduceRequest) 
 		p.answer.refuse(req, err)
 		return p.outcome()
 	}
+	p.chargeBytes()
 	if len(p.append.Partitions) == 0 {
 		return p.outcome()
 	}
@@ -78,7 +81,7 @@ func (h *Handlers) produce(_ context.Context, c call, req *kmsg.ProduceRequest) 
 	if !h.replicas.Append(&p.append) {
 		c.request.Park()
 		c.request.FreeBody() // the records are in the log; what is answered was copied
-		return wire.Outcome{Pending: &p.wait}
+		return wire.Outcome{Pending: &p.wait, Mute: p.forBytes}
 	}
 	p.fill()
 	return p.outcome()
@@ -256,11 +259,13 @@ func (p *produceCall) addLeaderAddress(id int32) {
 
 // outcome is the finished answer.
 func (p *produceCall) outcome() wire.Outcome {
+	pause := p.pause()
 	if p.req.Acks != replica.AcksNone {
-		return wire.Outcome{Response: encode(p.call, &p.answer.resp)}
+		p.answer.resp.ThrottleMillis = throttleMillis(pause)
+		return wire.Outcome{Response: encode(p.call, &p.answer.resp), Mute: pause, Sent: p.h.chargeSending(p.call)}
 	}
 	if err := p.answer.firstError(); err != nil {
 		return wire.Outcome{Close: err}
 	}
-	return wire.Outcome{NoResponse: true}
+	return wire.Outcome{NoResponse: true, Mute: pause}
 }

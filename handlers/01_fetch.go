@@ -87,7 +87,7 @@ func (h *Handlers) fetch(ctx context.Context, c call, req *kmsg.FetchRequest) wi
 		if !validIsolation(req.IsolationLevel) {
 			return f.refused(kafkaerr.UnknownServerError)
 		}
-		c.request.Park() // it waits for others' records from here on
+		f.ask.Waits = c.request
 		h.replicas.Fetch(ctx, &f.ask)
 		for i := range f.ask.Partitions {
 			f.results[i] = f.ask.Partitions[i].Result
@@ -217,7 +217,7 @@ func (f *fetchCall) find(image *metadata.Image, p *fetchsession.Partition) (repl
 // bounds fills in who asks, how much, and how long it may wait.
 func (f *fetchCall) bounds() {
 	f.ask.ReplicaID, f.ask.ReplicaEpoch = f.replicaID()
-	f.ask.MaxBytes = min(int(f.req.MaxBytes), f.h.config.FetchMaxBytes)
+	f.ask.MaxBytes = f.mostAtOnce(min(int(f.req.MaxBytes), f.h.config.FetchMaxBytes))
 	f.ask.MinBytes = min(int(f.req.MinBytes), f.ask.MaxBytes)
 	f.ask.MaxWait = f.h.config.wait(f.req.MaxWaitMillis)
 	f.ask.Isolation = replica.Isolation(f.req.IsolationLevel)

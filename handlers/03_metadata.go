@@ -160,7 +160,7 @@ func (h *Handlers) metadataByName(image *metadata.Image, c call, ask metadataAsk
 		resp.Topics = append(resp.Topics, unknown)
 	}
 	if len(missing) > 0 && ask.create && h.config.AutoCreateTopics {
-		h.autoCreate.request(missing)
+		h.autoCreate.request(requester{c.request.ClientID, true}, missing)
 	}
 }
 

@@ -18,7 +18,7 @@ const maxAutoCreating = 1000
 // autoCreator makes topics that clients named in Metadata requests. Like Kafka it
 // answers before they exist, and works on each name at most once at a time.
 type autoCreator struct {
-	create func(ctx context.Context, names []string) error
+	create func(ctx context.Context, who requester, names []string) error
 	logger *slog.Logger
 
 	ctx    context.Context
@@ -30,13 +30,19 @@ type autoCreator struct {
 	closed   bool
 }
 
-func newAutoCreator(create func(context.Context, []string) error, logger *slog.Logger) *autoCreator {
+// requester is whose quotas count for a topic; the zero value: nobody's.
+type requester struct {
+	clientID string
+	metered  bool
+}
+
+func newAutoCreator(create func(context.Context, requester, []string) error, logger *slog.Logger) *autoCreator {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &autoCreator{create: create, logger: logger, ctx: ctx, cancel: cancel, inFlight: make(map[string]struct{})}
 }
 
 // request begins to make those of the names that are not being made yet.
-func (a *autoCreator) request(names []string) {
+func (a *autoCreator) request(who requester, names []string) {
 	claimed := a.claim(names)
 	if len(claimed) == 0 {
 		return
@@ -44,7 +50,7 @@ func (a *autoCreator) request(names []string) {
 	go func() {
 		defer a.wait.Done()
 		defer a.release(claimed)
-		if err := a.create(a.ctx, claimed); err != nil && a.ctx.Err() == nil {
+		if err := a.create(a.ctx, who, claimed); err != nil && a.ctx.Err() == nil {
 			a.logger.Warn("automatic topic creation failed", "topics", claimed, "err", err)
 		}
 	}()
@@ -84,17 +90,21 @@ func (a *autoCreator) close() {
 
 // CreateInternalTopic begins to make a topic of the coordinators, unless that is under
 // way. It happens whatever auto.create.topics.enable says.
-func (h *Handlers) CreateInternalTopic(name string) { h.autoCreate.request([]string{name}) }
+func (h *Handlers) CreateInternalTopic(name string) {
+	h.autoCreate.request(requester{}, []string{name})
+}
 
 // createForClient asks the controller for topics with the defaults of auto-creation.
-func (h *Handlers) createForClient(ctx context.Context, names []string) error {
+func (h *Handlers) createForClient(ctx context.Context, who requester, names []string) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.Version = 7
 	req.TimeoutMillis = int32(h.config.RequestTimeout.Milliseconds())
 	for _, name := range names {
 		req.Topics = append(req.Topics, h.autoTopic(name))
 	}
-	resp, _, err := h.node.Call(ctx, controller.Call{Request: req, Principal: call{}.principal()})
+	resp, _, err := h.node.Call(ctx, controller.Call{
+		Request: req, Principal: call{}.principal(), ClientID: who.clientID, Metered: who.metered,
+	})
 	if err != nil {
 		return err
 	}

@@ -17,56 +17,58 @@ func (h *Handlers) makeRoutes() map[int16]route {
 	return map[int16]route{
 		0:  staged(h.produce),
 		1:  staged(h.fetch),
-		2:  answer(h.listOffsets),
-		3:  answer(h.metadata),
-		8:  answer(h.offsetCommit),
-		9:  answer(h.offsetFetch),
-		10: answer(h.findCoordinator),
-		11: answer(h.joinGroup),
-		12: answer(h.heartbeat),
-		13: answer(h.leaveGroup),
-		14: answer(h.syncGroup),
-		15: answer(h.describeGroups),
-		16: answer(h.listGroups),
-		17: answer(h.saslHandshake),
-		18: answer(h.apiVersions),
-		19: answer(h.createTopics),
-		20: answer(h.deleteTopics),
-		21: answer(h.deleteRecords),
-		22: answer(h.initProducerID),
-		23: answer(h.offsetForLeaderEpoch),
-		29: answer(h.describeACLs),
-		30: answer(h.createACLs),
-		31: answer(h.deleteACLs),
-		32: answer(h.describeConfigs),
-		33: answer(h.alterConfigs),
-		35: answer(h.describeLogDirs),
-		36: answer(h.saslAuthenticate),
-		37: answer(h.createPartitions),
-		38: answer(h.createDelegationToken),
-		39: answer(h.renewDelegationToken),
-		40: answer(h.expireDelegationToken),
-		41: answer(h.describeDelegationToken),
-		42: answer(h.deleteGroups),
-		43: answer(h.electLeaders),
-		44: answer(h.incrementalAlterConfigs),
-		45: answer(h.alterPartitionReassignments),
-		46: answer(h.listPartitionReassignments),
-		47: answer(h.offsetDelete),
-		55: answer(h.describeQuorum),
-		56: answer(h.alterPartition),
-		57: answer(h.updateFeatures),
-		58: answer(h.envelope),
-		60: answer(h.describeCluster),
-		61: answer(h.describeProducers),
-		62: answer(h.brokerRegistration),
-		63: answer(h.brokerHeartbeat),
-		64: answer(h.unregisterBroker),
-		67: answer(h.allocateProducerIDs),
-		71: answer(h.getTelemetrySubscriptions),
-		72: answer(h.pushTelemetry),
-		74: answer(h.listConfigResources),
-		75: answer(h.describeTopicPartitions),
+		2:  answer(h, h.listOffsets),
+		3:  answer(h, h.metadata),
+		8:  answer(h, h.offsetCommit),
+		9:  answer(h, h.offsetFetch),
+		10: answer(h, h.findCoordinator),
+		11: answer(h, h.joinGroup),
+		12: answer(h, h.heartbeat),
+		13: answer(h, h.leaveGroup),
+		14: answer(h, h.syncGroup),
+		15: answer(h, h.describeGroups),
+		16: answer(h, h.listGroups),
+		17: answer(h, h.saslHandshake),
+		18: answer(h, h.apiVersions),
+		19: answer(h, h.createTopics),
+		20: answer(h, h.deleteTopics),
+		21: answer(h, h.deleteRecords),
+		22: answer(h, h.initProducerID),
+		23: answer(h, h.offsetForLeaderEpoch),
+		29: answer(h, h.describeACLs),
+		30: answer(h, h.createACLs),
+		31: answer(h, h.deleteACLs),
+		32: answer(h, h.describeConfigs),
+		33: answer(h, h.alterConfigs),
+		35: answer(h, h.describeLogDirs),
+		36: answer(h, h.saslAuthenticate),
+		37: answer(h, h.createPartitions),
+		38: answer(h, h.createDelegationToken),
+		39: answer(h, h.renewDelegationToken),
+		40: answer(h, h.expireDelegationToken),
+		41: answer(h, h.describeDelegationToken),
+		42: answer(h, h.deleteGroups),
+		43: answer(h, h.electLeaders),
+		44: answer(h, h.incrementalAlterConfigs),
+		45: answer(h, h.alterPartitionReassignments),
+		46: answer(h, h.listPartitionReassignments),
+		47: answer(h, h.offsetDelete),
+		48: answer(h, h.describeClientQuotas),
+		49: answer(h, h.alterClientQuotas),
+		55: answer(h, h.describeQuorum),
+		56: internal(h.alterPartition),
+		57: answer(h, h.updateFeatures),
+		58: internal(h.envelope),
+		60: answer(h, h.describeCluster),
+		61: answer(h, h.describeProducers),
+		62: internal(h.brokerRegistration),
+		63: internal(h.brokerHeartbeat),
+		64: answer(h, h.unregisterBroker),
+		67: internal(h.allocateProducerIDs),
+		71: answer(h, h.getTelemetrySubscriptions),
+		72: answer(h, h.pushTelemetry),
+		74: answer(h, h.listConfigResources),
+		75: answer(h, h.describeTopicPartitions),
 	}
 }
 
@@ -79,7 +81,18 @@ func staged[Req kmsg.Request](fn func(context.Context, call, Req) wire.Outcome) 
 
 // answer adapts a handler whose answer is one kmsg response. An error closes the
 // connection: it is for requests that have no answer, not for failed ones.
-func answer[Req kmsg.Request](fn func(context.Context, call, Req) (kmsg.Response, error)) route {
+func answer[Req kmsg.Request](h *Handlers, fn func(context.Context, call, Req) (kmsg.Response, error)) route {
+	return func(ctx context.Context, c call, req kmsg.Request) wire.Outcome {
+		resp, err := fn(ctx, c, req.(Req))
+		if err != nil {
+			return wire.Outcome{Close: err}
+		}
+		return h.paced(c, resp)
+	}
+}
+
+// internal is answer for what other nodes ask, which counts for no quota.
+func internal[Req kmsg.Request](fn func(context.Context, call, Req) (kmsg.Response, error)) route {
 	return func(ctx context.Context, c call, req kmsg.Request) wire.Outcome {
 		resp, err := fn(ctx, c, req.(Req))
 		if err != nil {
@@ -105,9 +118,10 @@ func (h *Handlers) Handle(ctx context.Context, r *wire.Request) wire.Outcome {
 
 func (h *Handlers) handle(ctx context.Context, r *wire.Request) wire.Outcome {
 	c := call{request: r}
+	h.startClock(r)
 	api := r.API()
 	if r.Version < api.MinVersion || r.Version > api.MaxVersion {
-		return wire.Outcome{Response: encode(c, unsupportedAPIVersions())}
+		return h.paced(c, unsupportedAPIVersions())
 	}
 	req, release, err := h.decode(ctx, r)
 	if err != nil {

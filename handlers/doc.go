@@ -19,6 +19,11 @@
 // image that was published last, which names a leader only when that partition accepts
 // writes.
 //
+// # Quotas
+//
+// When an answer is made, it is counted what its client has used (quotas.go). One that is
+// above its quota is told to pause, and its connection muted; the answer itself leaves.
+//
 // # Bounds
 //
 // What a request may take when it is decoded is bounded (decode.go), how long it may want

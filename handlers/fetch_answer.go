@@ -22,11 +22,21 @@ func unreadable(err error) replica.FetchResult {
 	}
 }
 
+// fetchAnswer is what is about to be answered about one partition.
+type fetchAnswer = fetchsession.Answer
+
 // failed is an answer whose error concerns the session.
 func (f *fetchCall) failed(err error) wire.Outcome {
+	if pause := f.charge(nil); pause > 0 {
+		return f.throttled(pause)
+	}
+	return wire.Outcome{Response: encode(f.call, f.emptyAnswer(err)), Sent: f.h.chargeSending(f.call)}
+}
+
+func (f *fetchCall) emptyAnswer(err error) *kmsg.FetchResponse {
 	resp := f.req.ResponseKind().(*kmsg.FetchResponse)
 	resp.ErrorCode = kafkaerr.Code(err)
-	return wire.Outcome{Response: encode(f.call, resp)}
+	return resp
 }
 
 // refused is the answer to a request that cannot be carried out: the error stands for
@@ -36,7 +46,7 @@ func (f *fetchCall) refused(err error) wire.Outcome {
 	resp := f.req.ResponseKind().(*kmsg.FetchResponse)
 	resp.ErrorCode, resp.SessionID = kafkaerr.Code(err), f.req.SessionID
 	if f.req.Version >= 13 {
-		return wire.Outcome{Response: encode(f.call, resp)}
+		return f.h.paced(f.call, resp)
 	}
 	result := unreadable(err)
 	for i := range f.req.Topics {
@@ -47,7 +57,7 @@ func (f *fetchCall) refused(err error) wire.Outcome {
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
-	return wire.Outcome{Response: encode(f.call, resp)}
+	return f.h.paced(f.call, resp)
 }
 
 // outcome passes the results through the session and encodes what it lets through.
@@ -60,12 +70,17 @@ func (f *fetchCall) outcome() wire.Outcome {
 			LogStartOffset: r.LogStartOffset, Failed: r.Err != nil, Diverging: r.Diverging != nil,
 		}
 	}
+	if pause := f.charge(answers); pause > 0 {
+		return f.throttled(pause)
+	}
+	f.h.replicas.Sent(&f.ask)
 	sessionID, err := f.session.UpdateAndFilter(f.call.request.Received, answers)
 	f.resp.Version, f.resp.SessionID, f.resp.ErrorCode = f.req.Version, sessionID, kafkaerr.Code(err)
 	f.shape(answers)
+	f.collectRegions(answers)
 	out := f.call.request.NewResponse()
 	fetchenc.Append(out, &f.resp, f.nextRegion)
-	return wire.Outcome{Response: out}
+	return wire.Outcome{Response: out, Sent: f.h.chargeSending(f.call)}
 }
 
 // nextRegion gives the regions in their order.
@@ -75,18 +90,12 @@ func (f *fetchCall) nextRegion(int, int) wire.Region {
 	return next
 }
 
-// shape builds the response of the included answers, and the list of their regions.
-// Regions of the others are given back.
-func (f *fetchCall) shape(answers []fetchsession.Answer) {
+// shape builds the response of the included answers, without their records.
+func (f *fetchCall) shape(answers []fetchAnswer) {
 	resp := &f.resp
 	resp.Topics = f.one.topic[:0]
-	f.regions = room(f.one.region[:], len(answers))
 	for i := range answers {
-		r := &f.results[i]
 		if !answers[i].Include {
-			if r.Records != nil {
-				r.Records.Release()
-			}
 			continue
 		}
 		key := answers[i].Key
@@ -99,8 +108,21 @@ func (f *fetchCall) shape(answers []fetchsession.Answer) {
 			resp.Topics = append(resp.Topics, topic)
 		}
 		last := &resp.Topics[len(resp.Topics)-1]
-		last.Partitions = append(last.Partitions, f.partition(resp, key.Partition, r))
-		f.regions = append(f.regions, r.Records)
+		last.Partitions = append(last.Partitions, f.partition(resp, key.Partition, &f.results[i]))
+	}
+}
+
+// collectRegions lists the records of the included answers. Those of the others are given
+// back.
+func (f *fetchCall) collectRegions(answers []fetchAnswer) {
+	f.regions = room(f.one.region[:], len(answers))
+	for i := range answers {
+		switch r := f.results[i].Records; {
+		case answers[i].Include:
+			f.regions = append(f.regions, r)
+		case r != nil:
+			r.Release()
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/controller"
 	"github.com/klamm-mq/klamm/cluster/fetchsession"
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/cluster/quota"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/configs"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
@@ -34,6 +35,8 @@ type Replicas interface {
 	// Append returns false if the request's Done will be called later.
 	Append(req *replica.AppendRequest) bool
 	Fetch(ctx context.Context, req *replica.FetchRequest)
+	// Sent says that what Fetch has found is sent.
+	Sent(req *replica.FetchRequest)
 	ListOffsets(req *replica.ListOffsetsRequest)
 	OffsetForLeaderEpoch(parts []replica.EpochRequestPartition)
 	DeleteRecords(ctx context.Context, req *replica.DeleteRecordsRequest)
@@ -51,6 +54,7 @@ type Options struct {
 	Controller Controller
 	Groups     Groups
 	Sessions   *fetchsession.Cache
+	Quotas     *quota.Quotas      // nil: nobody has any
 	Features   []metadata.Feature // supported by this broker
 	// Advertised tells whether a listener was given an advertised address.
 	Advertised func(listener string) bool
@@ -104,6 +108,7 @@ type Handlers struct {
 	beats      heartbeatConns
 	groups     Groups
 	sessions   *fetchsession.Cache
+	quotas     *quota.Quotas
 	features   []metadata.Feature
 	advertised func(listener string) bool
 	quorum     func() Quorum
@@ -126,11 +131,14 @@ type Handlers struct {
 // New builds the handlers. Close waits for what they started.
 func New(o Options) *Handlers {
 	h := &Handlers{
-		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, controller: o.Controller, groups: o.Groups, sessions: o.Sessions,
+		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, controller: o.Controller, groups: o.Groups, sessions: o.Sessions, quotas: o.Quotas,
 		quorum: o.Quorum, voters: o.Controllers, telemetry: newTelemetry(),
 		features: o.Features, advertised: o.Advertised, configs: o.Configs, loggers: o.Loggers, config: o.Config,
 		logger: o.Logger, rand: o.Rand, decoding: newDecodeBudget(),
 		waiting: semaphore.NewWeighted(maxWaitingBytes),
+	}
+	if h.quotas == nil {
+		h.quotas = quota.New(quota.Options{})
 	}
 	h.autoCreate = newAutoCreator(h.createForClient, o.Logger)
 	h.routes = h.makeRoutes()
@@ -151,10 +159,12 @@ type call struct {
 // principal is who asks. Without authentication everybody is anonymous.
 func (call) principal() string { return "User:ANONYMOUS" }
 
-// forward sends a request to the controller.
+// forward sends a request to the controller, and waits.
 func (h *Handlers) forward(ctx context.Context, c call, req kmsg.Request) (kmsg.Response, error) {
+	c.request.Park()
 	resp, _, err := h.node.Call(ctx, controller.Call{
-		Request: req, Principal: c.principal(), Client: c.client(), Received: c.request.Received,
+		Request: req, Principal: c.principal(), ClientID: c.request.ClientID, Metered: true,
+		Client: c.client(), Received: c.request.Received,
 	})
 	return resp, err
 }

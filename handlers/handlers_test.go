@@ -36,6 +36,7 @@ type fakeReplicas struct {
 	later     bool
 	pending   *replica.AppendRequest
 	fetched   replica.FetchResult
+	sent      int // fetches
 	deleted   *replica.DeleteRecordsRequest
 	producers []replica.ProducerInfo
 	dirs      []replica.LogDirInfo
@@ -57,6 +58,8 @@ func (f *fakeReplicas) Fetch(_ context.Context, r *replica.FetchRequest) {
 		}
 	}
 }
+
+func (f *fakeReplicas) Sent(*replica.FetchRequest) { f.sent++ }
 
 func (f *fakeReplicas) ListOffsets(r *replica.ListOffsetsRequest) {
 	for i := range r.Partitions {

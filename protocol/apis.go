@@ -109,6 +109,8 @@ var apis = [...]API{
 	{45, "AlterPartitionReassignments", 0, 1, 0, 0, BrokerListener | ControllerListener},
 	{46, "ListPartitionReassignments", 0, 0, 0, 0, BrokerListener | ControllerListener},
 	{47, "OffsetDelete", 0, 0, 0, 1, BrokerListener},
+	{48, "DescribeClientQuotas", 0, 1, 0, 1, BrokerListener},
+	{49, "AlterClientQuotas", 0, 1, 0, 1, BrokerListener | ControllerListener},
 	{55, "DescribeQuorum", 0, 2, 0, 0, BrokerListener | ControllerListener},
 	{56, "AlterPartition", 2, 3, 2, 0, ControllerListener},
 	{57, "UpdateFeatures", 0, 2, 0, 0, BrokerListener | ControllerListener},

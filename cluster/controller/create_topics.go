@@ -375,7 +375,7 @@ func (s *state) created(name string, id uuid.UUID, configs map[string]string, pa
 
 func createError(name string, err error) kmsg.CreateTopicsResponseTopic {
 	t := newCreateAnswer(name)
-	t.ErrorCode, t.ErrorMessage = kafkaerr.Code(err), kafkaerr.Message(err)
+	t.ErrorCode, t.ErrorMessage = kafkaerr.Code(err), answerMessage(err)
 	return t
 }
 

@@ -45,7 +45,7 @@ func (m *mutations) charge(n int) error {
 		return nil
 	}
 	m.note(pause)
-	return kafkaerr.ThrottlingQuotaExceeded
+	return kafkaerr.New(kafkaerr.ThrottlingQuotaExceeded, "")
 }
 
 func (m *mutations) note(pause time.Duration) {

@@ -36,7 +36,7 @@ type Answer struct {
 	Redirected     bool  // has a preferred read replica
 	Diverging      bool  // has a diverging epoch
 
-	Include bool // set by UpdateAndFilter: the partition belongs into the answer
+	Include bool // set by UpdateAndFilter and Filter: the partition belongs into the answer
 }
 
 // kind of a request, as in the table of the package comment.
@@ -163,19 +163,34 @@ func (x *Context) UpdateAndFilter(now time.Time, answers []Answer) (sessionID in
 	return x.cache.open(now, x.request.Follower, usesIDs, len(answers), func() *partitions { return x.newSession(answers) }), nil
 }
 
-// Throttled is the session id and error of an answer that is empty because of a quota:
-// the session must not learn that its fetcher was told anything.
-func (x *Context) Throttled() (sessionID int32, err error) {
-	switch x.kind {
-	case sessionError:
-		return noSession, x.err
-	case incremental:
-		x.session.mu.Lock()
-		defer x.session.mu.Unlock()
-		return x.session.id, x.checkEpoch()
-	case sessionless, full:
+// Filter marks what UpdateAndFilter would include, and changes nothing: the answer may yet
+// be withheld.
+func (x *Context) Filter(answers []Answer) {
+	if x.kind != incremental {
+		for i := range answers {
+			answers[i].Include = x.kind != sessionError
+		}
+		return
 	}
-	return noSession, nil
+	x.session.mu.Lock()
+	defer x.session.mu.Unlock()
+	known := x.checkEpoch() == nil
+	for i := range answers {
+		cached := x.session.parts.byKey[answers[i].Key]
+		answers[i].Include = known && cached != nil && cached.concerns(&answers[i])
+	}
+}
+
+// Throttled is the session id and error of an answer that is empty because of a quota:
+// the session must not learn that its fetcher was told anything. As in Kafka the fetcher is
+// not told of an error in its session either.
+func (x *Context) Throttled() (sessionID int32, err error) {
+	if x.kind != incremental {
+		return noSession, nil
+	}
+	x.session.mu.Lock()
+	defer x.session.mu.Unlock()
+	return x.session.id, x.checkEpoch()
 }
 
 func (x *Context) updateSession(answers []Answer) error {

@@ -156,13 +156,18 @@ func (p *Partition) resolve(names func(uuid.UUID) string) {
 	}
 }
 
-// update decides whether an incremental answer contains the partition, and remembers
-// what the fetcher is told (CachedPartition.maybeUpdateResponseData). A follower that says
-// that it knows less of the high watermark than it was told is told again: it takes nothing
-// over from an answer that has it truncate, or that came for another leader epoch.
-func (p *cachedPartition) update(a *Answer) (include bool) {
-	include = a.RecordsBytes > 0 || a.Failed || a.Redirected || a.Diverging ||
+// concerns tells whether an answer says anything that the fetcher does not know. A follower
+// that says that it knows less of the high watermark than it was told is told again: it takes
+// nothing over from an answer that has it truncate, or that came for another leader epoch.
+func (p *cachedPartition) concerns(a *Answer) bool {
+	return a.RecordsBytes > 0 || a.Failed || a.Redirected || a.Diverging ||
 		p.want.HighWatermark < a.HighWatermark || p.highWatermark != a.HighWatermark || p.logStartOffset != a.LogStartOffset
+}
+
+// update decides whether an incremental answer contains the partition, and remembers
+// what the fetcher is told (CachedPartition.maybeUpdateResponseData).
+func (p *cachedPartition) update(a *Answer) (include bool) {
+	include = p.concerns(a)
 	p.highWatermark, p.logStartOffset = a.HighWatermark, a.LogStartOffset
 	if a.Failed {
 		p.highWatermark = -1

@@ -108,6 +108,9 @@ type FetchRequest struct {
 	// AnyReplica lets a follower answer (KIP-392): consumers from version 11 on.
 	AnyReplica bool
 	Partitions []FetchPartition // each partition at most once, in the order of the answer
+
+	// Waits, if set, is told when the fetch begins to wait for more.
+	Waits interface{ Park() }
 }
 
 // FetchPartition is the part of a FetchRequest for one partition.

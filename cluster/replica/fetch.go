@@ -14,7 +14,7 @@ import (
 // (ReplicaManager.fetchMessages). A partition that the caller has given an error already
 // is not read.
 //
-// The caller releases the Records of every result.
+// The caller releases the Records of every result, and calls Sent if it sends them.
 func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
 	defer m.traffic.fetched(req)
 	r := &Reader{ReplicaID: req.ReplicaID, BrokerEpoch: req.ReplicaEpoch, Isolation: req.Isolation, AnyReplica: req.AnyReplica}
@@ -31,6 +31,9 @@ func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
 	r.Peek = true
 	m.readAll(r, req)
 }
+
+// Sent counts what a fetch has found as sent.
+func (m *Manager) Sent(req *FetchRequest) { m.traffic.sent(req) }
 
 // readAll reads every partition in order. The whole answer is bounded by MaxBytes, but
 // the first partition that has anything gives at least one batch (KIP-74). Partitions
@@ -82,6 +85,9 @@ func (m *Manager) await(ctx context.Context, r *Reader, req *FetchRequest) bool 
 	}
 	if m.fetches.TryCompleteElseWatch(&d.item, d, keys, req.MaxWait) != purgatory.Waiting {
 		return true
+	}
+	if req.Waits != nil {
+		req.Waits.Park()
 	}
 	select {
 	case <-d.ended:

@@ -27,20 +27,29 @@ func (t *traffic) produced(r *AppendResult) {
 	t.bytesIn.Add(r.appendedBytes)
 }
 
-// fetched notes what is answered to a fetch.
+// fetched notes what came of a consumer's fetch.
 func (t *traffic) fetched(req *FetchRequest) {
-	var failed, size int64
+	if req.ReplicaID >= 0 {
+		return
+	}
+	var failed int64
 	for i := range req.Partitions {
-		r := &req.Partitions[i].Result
-		size += int64(r.size())
-		failed += int64(count(r.Err != nil))
+		failed += int64(count(req.Partitions[i].Result.Err != nil))
+	}
+	t.fetchRequests.Add(int64(len(req.Partitions)))
+	t.failedFetches.Add(failed)
+}
+
+// sent notes what is sent to a fetcher.
+func (t *traffic) sent(req *FetchRequest) {
+	var size int64
+	for i := range req.Partitions {
+		size += int64(req.Partitions[i].Result.size())
 	}
 	if req.ReplicaID >= 0 {
 		t.replicationBytesOut.Add(size)
 		return
 	}
-	t.fetchRequests.Add(int64(len(req.Partitions)))
-	t.failedFetches.Add(failed)
 	t.bytesOut.Add(size)
 }
 

@@ -181,6 +181,7 @@ func (c *conn) handle(r *Request) error {
 	err := c.awaitTurn(r)
 	if err == nil {
 		err = c.awaitUnmuted() // an answer before it may have muted the connection
+		r.Received = c.in.lastRead
 	}
 	if err != nil {
 		r.FreeBody()

@@ -46,6 +46,9 @@ type slot struct {
 // settle takes the outcome of the newest request. Only the connection's goroutine calls it.
 func (l *lane) settle(r *Request, o Outcome) error {
 	if o.Pending != nil {
+		if o.Mute > 0 {
+			l.mute(o.Mute)
+		}
 		if known, ok := o.Pending.peek(); ok {
 			o = known
 		}

@@ -29,6 +29,7 @@ func (c *conn) awaitUnmuted() error {
 		c.watch.idle.set(c.watch.now())
 		err := c.sleep(left)
 		c.watch.idle.clear()
+		c.in.lastRead = time.Now() // what waited here counts as received now
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ type Request struct {
 	Body []byte
 
 	Conn     *ConnInfo
-	Received time.Time // when its last byte was there
+	Received time.Time // when its last byte was there, and the connection not muted
 
 	api   protocol.API
 	pool  *Buffers
@@ -190,8 +190,9 @@ type Outcome struct {
 	// logged. It is how Kafka answers a failed Produce with acks=0.
 	Close error
 
-	// Mute is how long the connection's next request waits. The answer does not: it tells
-	// the client to pause, and the mute is for one that does not.
+	// Mute is how long the connection's next request waits, from now on, or from when the
+	// answer leaves. The answer does not wait: it tells the client to pause, and the mute is
+	// for one that does not. It may come with a Pending as well, and again with its outcome.
 	Mute time.Duration
 	// Sent, if set, is told how long it took to send the Response, at most a millisecond for
 	// each 256 KiB: what is longer is the time of a client that does not take it.

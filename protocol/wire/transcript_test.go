@@ -33,7 +33,7 @@ import (
 //
 // A Produce is pending until completed, unless its body is "now", and so is another
 // request whose body is "wait". "none" has no answer, "close" closes and "block" waits in
-// the handler; "mute DURATION" has an answer and mutes the connection; all others are echoed. Each command prints what happened until everything was at rest.
+// the handler; "mute DURATION" mutes the connection, pending or not; all others are echoed. Each command prints what happened until everything was at rest.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -181,13 +181,17 @@ func (s *story) handle(ctx context.Context, r *Request) Outcome {
 			s.asked = map[int32]*Request{}
 		}
 		s.asked[r.CorrelationID] = r
-		return Outcome{Pending: pending}
+		return Outcome{Pending: pending, Mute: muteOf(body)}
 	}
-	out := Outcome{Response: respond(r, body)}
+	return Outcome{Response: respond(r, body), Mute: muteOf(body)}
+}
+
+// muteOf reads "mute DURATION".
+func muteOf(body string) (d time.Duration) {
 	if text, mute := strings.CutPrefix(body, "mute "); mute {
-		out.Mute, _ = time.ParseDuration(text)
+		d, _ = time.ParseDuration(text)
 	}
-	return out
+	return d
 }
 
 func (s *story) complete(d *datadriven.TestData) {
