@@ -127,7 +127,7 @@ type Timing struct {
 	HeartbeatTimeout time.Duration // a follower waits so long for the leader, up to twice
 	ElectionTimeout  time.Duration // a candidate waits so long for votes, up to twice
 	LeaderLease      time.Duration // a leader without quorum steps down after it
-	CommitTimeout    time.Duration // followers learn of a commit within it, up to twice
+	CommitTimeout    time.Duration // who missed the news of a commit gets it within that, up to twice
 	EnqueueTimeout   time.Duration // a proposal waits so long for Raft to take it
 }
 
@@ -137,7 +137,7 @@ func TimingForQuorum() Timing {
 		HeartbeatTimeout: 150 * time.Millisecond,
 		ElectionTimeout:  150 * time.Millisecond,
 		LeaderLease:      100 * time.Millisecond,
-		CommitTimeout:    10 * time.Millisecond,
+		CommitTimeout:    100 * time.Millisecond,
 		EnqueueTimeout:   10 * time.Second,
 	}
 }

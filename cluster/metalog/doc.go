@@ -38,6 +38,10 @@
 // milliseconds (Badger open included, 15 to 25 ms to its first barrier), with timeouts of a
 // second that cost 0.05 % of a core when idle.
 //
+// A leader of several voters tells its peers of a commit at once and is quiet while nothing
+// changes (quiet.go): commits are known everywhere within a millisecond or two beside the
+// network, and an idle leader of three costs about 1 % of a core.
+//
 // # Members
 //
 // A node is known to the others by its id and the id of its metadata directory: an empty disk

@@ -57,8 +57,9 @@ func (o *observersOf) list() []Peer {
 // keep does what a broker does beside its log: it says who it is, forms the cluster and
 // keeps its members.
 func (n *node) keep(log *Log) {
-	n.door.Open(func() State {
-		return State{NodeID: n.id, DirectoryID: n.voter().DirectoryID, ClusterID: log.Image().ClusterID(), Empty: log.Empty()}
+	door, directory := n.door, n.voter().DirectoryID
+	door.Open(func() State {
+		return State{NodeID: n.id, DirectoryID: directory, ClusterID: log.Image().ClusterID(), Empty: log.Empty()}
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -68,10 +69,10 @@ func (n *node) keep(log *Log) {
 	peers, observers := n.c.peers, n.c.observers
 	go func() {
 		if slices.ContainsFunc(peers, func(p Peer) bool { return p.NodeID == n.id }) {
-			if err := log.Form(ctx, peers, n.door.Probe); err != nil {
+			if err := log.Form(ctx, peers, door.Probe); err != nil {
 				return
 			}
-			log.KeepMembers(ctx, Members{Voters: peers, Observers: observers.list, Probe: n.door.Probe})
+			log.KeepMembers(ctx, Members{Voters: peers, Observers: observers.list, Probe: door.Probe})
 		}
 	}()
 }

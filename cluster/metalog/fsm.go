@@ -22,6 +22,7 @@ type fsm struct {
 	metrics   *metrics
 	logger    *slog.Logger
 	fail      func(error)
+	onApplied func(index uint64)
 	applied   func(*metadata.Image) // of tests; nil: none
 	failed    bool                  // the machine stopped short of what is committed
 }
@@ -50,6 +51,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		return err
 	}
 	f.publish(delta) // not to be read any more
+	f.onApplied(pos.Index)
 	return outcomes
 }
 

@@ -162,10 +162,18 @@ func newLog(o Options) *Log {
 		metrics:   m,
 		logger:    o.Logger,
 		fail:      l.fail,
+		onApplied: l.tellPeers,
 		applied:   o.applied,
 	}
 	l.fsm.image.Store(metadata.Empty())
 	return l
+}
+
+// tellPeers tells them at once what this node has applied, if it leads.
+func (l *Log) tellPeers(index uint64) {
+	if l.trans != nil {
+		l.trans.hasApplied(index)
+	}
 }
 
 func openStore(o *Options) (raftstore.Store, error) {

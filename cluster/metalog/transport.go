@@ -20,10 +20,11 @@ const (
 // transport is a raft.Transport that can also give this node an order of its own.
 type transport struct {
 	raftTransport
-	own  chan raft.RPC
-	stop chan struct{}
-	done chan struct{}
-	once sync.Once
+	quiet *quiet
+	own   chan raft.RPC
+	stop  chan struct{}
+	done  chan struct{}
+	once  sync.Once
 }
 
 // raftTransport is what both of Raft's transports implement.
@@ -34,7 +35,7 @@ type raftTransport interface {
 }
 
 func newTransport(o *Options, address string, logger hclog.Logger) *transport {
-	t := &transport{own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
+	t := &transport{quiet: newQuiet(o.Timing), own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
 	if o.Stream == nil {
 		_, t.raftTransport = raft.NewInmemTransport(raft.ServerAddress(address))
 	} else {
@@ -93,7 +94,9 @@ func (t *transport) electNow(giveUp <-chan struct{}) {
 func (t *transport) Close() error {
 	t.once.Do(func() { close(t.stop) })
 	<-t.done
-	return t.raftTransport.Close()
+	err := t.raftTransport.Close()
+	t.quiet.close()
+	return err
 }
 
 // streams is a raft.StreamLayer that closes its connections when it is closed: Raft's

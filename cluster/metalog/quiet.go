@@ -1,0 +1,179 @@
+package metalog
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// quiet sends peers what is new at once, and spares them what is not.
+//
+// Raft tells a peer what is committed with the next entries, or after CommitTimeout. That can
+// be long, since with each entry that this leader has applied those peers that have it are
+// told here. Such a message is one that Raft might have sent: the last one that the peer
+// agreed with, and a commit that is not behind what it agreed with.
+//
+// Raft's heartbeats are a tenth of the timeout apart. While the peer has just answered, and
+// nothing has changed since, the answer is known, and the peer is left alone.
+//
+// A message that is answered from here makes the leader believe that it has heard of the peer
+// just now, when it was up to quietFor ago: so much later than its lease it steps down. So
+// quietFor is well below that, and below the time after which a peer looks for another
+// leader. raft.VerifyLeader would be deceived, too; nobody asks it.
+type quiet struct {
+	quietFor time.Duration
+
+	mu      sync.Mutex
+	peers   map[raft.ServerID]heard // that answered last time; bounded by the members
+	applied uint64                  // index of the last entry that this node has applied
+	sent    int                     // messages that went to peers; for tests
+	closed  bool
+	telling sync.WaitGroup // of commits; no more than one for each peer
+}
+
+// heard is the last good answer of a peer.
+type heard struct {
+	at     time.Time // when it was asked
+	term   uint64
+	commit uint64 // that it was told
+	resp   raft.AppendEntriesResponse
+	// agreed is the last message about the log, without its entries: they are before it.
+	agreed  raft.AppendEntriesRequest
+	target  raft.ServerAddress
+	telling bool // of a commit, right now
+}
+
+// last is the index up to which the peer's log is the leader's.
+func (h *heard) last() uint64 { return h.agreed.PrevLogEntry }
+
+func newQuiet(t Timing) *quiet {
+	return &quiet{quietFor: min(t.HeartbeatTimeout, t.LeaderLease) / 2, peers: map[raft.ServerID]heard{}}
+}
+
+// AppendEntries implements raft.Transport.
+func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if t.quiet.answer(id, args, resp, time.Now()) {
+		return nil
+	}
+	began := time.Now()
+	err := t.raftTransport.AppendEntries(id, target, args, resp)
+	t.quiet.note(id, target, args, resp, err, began)
+	t.tellCommit(id)
+	return err
+}
+
+func (q *quiet) answer(id raft.ServerID, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h, ok := q.peers[id]
+	if !ok || len(args.Entries) > 0 || args.Term != h.term || now.Sub(h.at) >= q.quietFor {
+		return false
+	}
+	if !isHeartbeat(args) && (args.PrevLogEntry != h.last() || args.LeaderCommitIndex != h.commit) {
+		return false
+	}
+	*resp = h.resp
+	return true
+}
+
+func (q *quiet) note(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse, err error, began time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sent++
+	if err != nil || !resp.Success || resp.Term > args.Term {
+		delete(q.peers, id)
+		return
+	}
+	h := q.peers[id]
+	if h.term != args.Term {
+		h = heard{term: args.Term, telling: h.telling}
+	}
+	if h.at.Before(began) {
+		h.at = began
+	}
+	h.resp, h.target = *resp, target
+	h.commit = max(h.commit, args.LeaderCommitIndex)
+	if !isHeartbeat(args) && args.PrevLogEntry+uint64(len(args.Entries)) >= h.last() {
+		h.agreed = *args
+		h.agreed.Entries = nil
+		if n := len(args.Entries); n > 0 {
+			h.agreed.PrevLogEntry, h.agreed.PrevLogTerm = args.Entries[n-1].Index, args.Entries[n-1].Term
+		}
+	}
+	q.peers[id] = h
+}
+
+// hasApplied has peers told that entries up to index are committed.
+func (t *transport) hasApplied(index uint64) {
+	q := t.quiet
+	q.mu.Lock()
+	q.applied = index
+	var ids []raft.ServerID
+	for id := range q.peers {
+		ids = append(ids, id)
+	}
+	q.mu.Unlock()
+	for _, id := range ids {
+		t.tellCommit(id)
+	}
+}
+
+// tellCommit tells one peer, unless that is under way: then it is looked at again afterwards.
+func (t *transport) tellCommit(id raft.ServerID) {
+	args, target, ok := t.quiet.news(id)
+	if !ok {
+		return
+	}
+	go func() {
+		defer t.quiet.telling.Done()
+		var resp raft.AppendEntriesResponse
+		began := time.Now()
+		err := t.raftTransport.AppendEntries(id, target, &args, &resp)
+		t.quiet.note(id, target, &args, &resp, err, began)
+		t.quiet.told(id)
+		if err == nil {
+			t.tellCommit(id)
+		}
+	}()
+}
+
+// news is the message that tells a peer what it does not know of what is committed. Who gets
+// one sends it.
+func (q *quiet) news(id raft.ServerID) (args raft.AppendEntriesRequest, target raft.ServerAddress, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h, known := q.peers[id]
+	commit := min(q.applied, h.last())
+	if q.closed || !known || h.telling || commit <= h.commit {
+		return args, target, false
+	}
+	h.telling = true
+	q.telling.Add(1)
+	q.peers[id] = h
+	args = h.agreed
+	args.LeaderCommitIndex = commit
+	return args, h.target, true
+}
+
+// close waits for the messages that are under way; what they travel on is closed.
+func (q *quiet) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.telling.Wait()
+}
+
+func (q *quiet) told(id raft.ServerID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if h, ok := q.peers[id]; ok {
+		h.telling = false
+		q.peers[id] = h
+	}
+}
+
+// isHeartbeat knows a message that says nothing of the log.
+func isHeartbeat(args *raft.AppendEntriesRequest) bool {
+	return args.PrevLogEntry == 0 && args.PrevLogTerm == 0 && len(args.Entries) == 0 && args.LeaderCommitIndex == 0
+}
