@@ -36,7 +36,8 @@ type fakeReplicas struct {
 	later     bool
 	pending   *replica.AppendRequest
 	fetched   replica.FetchResult
-	sent      int // fetches
+	asked     replica.FetchRequest // the last
+	sent      int                  // fetches
 	deleted   *replica.DeleteRecordsRequest
 	producers []replica.ProducerInfo
 	dirs      []replica.LogDirInfo
@@ -52,6 +53,7 @@ func (f *fakeReplicas) Append(r *replica.AppendRequest) bool {
 }
 
 func (f *fakeReplicas) Fetch(_ context.Context, r *replica.FetchRequest) {
+	f.asked = *r
 	for i := range r.Partitions {
 		if r.Partitions[i].Result.Err == nil {
 			r.Partitions[i].Result = f.fetched

@@ -3,6 +3,7 @@ package fetchsession
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,7 +119,12 @@ func (p *player) answer(t *testing.T, d *datadriven.TestData) string {
 		}
 		answers, names = append(answers, a), append(names, fields[0])
 	}
+	foreseen := slices.Clone(answers)
+	c.Filter(foreseen)
 	out := p.outcome(c.UpdateAndFilter(p.now, answers))
+	if !slices.Equal(foreseen, answers) {
+		t.Errorf("%s: filtered were %+v, then included %+v", d.Pos, foreseen, answers)
+	}
 	included := "nothing"
 	var in []string
 	for i := range answers {
