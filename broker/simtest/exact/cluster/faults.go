@@ -52,7 +52,24 @@ func (w *world) fault() {
 		w.quorum.elect()
 	case r == 15 && w.rand.IntN(3) == 0:
 		w.blackout()
+	case r < 20:
+		w.killLeaders(1 + w.rand.IntN(3))
 	}
+}
+
+// killLeaders ends the leader of a partition, and soon after that the one that comes next,
+// and so on: what a leader has just acknowledged, the next may hardly know of.
+func (w *world) killLeaders(n int) {
+	if len(w.consumers) == 0 || n == 0 || w.calm {
+		return
+	}
+	id := w.consumers[w.rand.IntN(len(w.consumers))].part.id
+	if p := w.quorum.image().Partition(id.TopicID, id.Partition); p.Leader > 0 && w.node(p.Leader).b != nil {
+		w.tracef("the leader of a partition dies: %d", p.Leader)
+		w.node(p.Leader).crash()
+		w.bury()
+	}
+	w.after(w.delay()*time.Duration(1+w.rand.IntN(8)), "and the next", func() { w.killLeaders(n - 1) })
 }
 
 // cutLink cuts one direction of a link, or all of a node, for a while.

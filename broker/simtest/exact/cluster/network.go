@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"time"
 )
 
 // network carries messages between nodes; 0 is where the clients are. A link is one
@@ -44,7 +45,7 @@ func (n *network) deliver(to int32, what string, deliver func(*broker), absent f
 		return
 	}
 	node := w.node(to)
-	w.schedule(&event{at: w.now.Add(w.delay()), name: what, node: node, run: func() {
+	w.schedule(&event{at: w.now.Add(n.latency(what)), name: what, node: node, run: func() {
 		switch {
 		case node.b != nil:
 			deliver(node.b)
@@ -52,6 +53,22 @@ func (n *network) deliver(to int32, what string, deliver func(*broker), absent f
 			absent()
 		}
 	}})
+}
+
+// latency is how long a message takes.
+func (n *network) latency(what string) time.Duration {
+	w := n.w
+	d := w.delay()
+	if w.calm {
+		return d
+	}
+	if w.rand.IntN(1000) < w.plan.stragglers {
+		d *= 10
+	}
+	if w.plan.slowMetadata > 0 && (what == "metadata" || what == "AlterPartition: answer") {
+		d += time.Duration(w.rand.Int64N(int64(w.plan.slowMetadata)))
+	}
+	return d
 }
 
 var (

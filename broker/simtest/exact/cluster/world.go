@@ -101,6 +101,8 @@ type plan struct {
 	pageSize                  int
 	maxDelay                  time.Duration // of a message, a sync
 	loss, duplicates          int           // of 1000 messages
+	stragglers                int           // of 1000 messages, that take ten times as long
+	slowMetadata              time.Duration // by which metadata, and the controller's answers, are later at most
 	fetchBytes                int32         // of a partition in one answer
 }
 
@@ -130,6 +132,12 @@ func (w *world) draw() plan {
 	}
 	if r.IntN(3) == 0 {
 		p.loss, p.duplicates = r.IntN(30), r.IntN(30)
+	}
+	if r.IntN(2) == 0 {
+		p.stragglers = r.IntN(60)
+	}
+	if r.IntN(3) == 0 {
+		p.slowMetadata = time.Duration(r.IntN(120)) * time.Millisecond
 	}
 	p.config.Durability = logstore.DurabilityReplicated
 	if p.fsync {
