@@ -57,6 +57,7 @@ type Broker struct {
 	failures    failures
 	groups      *coordinator.Runtime[*group.Shard]
 	node        *node.Node
+	membership  membership // of this broker, for its replicas
 	handlers    *handlers.Handlers
 	gate        gate
 	server      *wire.Server

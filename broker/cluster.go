@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
 	"github.com/klamm-mq/klamm/cluster/node"
 	"github.com/klamm-mq/klamm/configs"
@@ -86,9 +85,7 @@ func (b *Broker) voters() []metalog.Peer {
 // voters are among them.
 func (b *Broker) observers() (list []metalog.Peer) {
 	for r := range b.metalog.Image().Brokers() {
-		i := slices.IndexFunc(r.Listeners, func(l metadata.Endpoint) bool { return l.Name == b.cfg.InterBrokerListener })
-		l := r.Listeners[max(i, 0)]
-		list = append(list, metalog.Peer{NodeID: r.ID, Address: net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port)))})
+		list = append(list, metalog.Peer{NodeID: r.ID, Address: b.reachedAt(r)})
 	}
 	return list
 }

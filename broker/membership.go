@@ -148,6 +148,7 @@ func (b *Broker) startPureController(ctx context.Context, options node.Options) 
 
 func (b *Broker) makeNode(options node.Options) {
 	b.node = node.New(options)
+	b.membership.set(b.node)
 	b.failures.reportTo(b.node)
 	b.onStop(func(context.Context) error {
 		b.node.Close()

@@ -111,6 +111,7 @@ type NewTopics struct {
 // Replication is about followers and leaders.
 type Replication struct {
 	LagTimeMax              time.Duration
+	Fetchers                int32
 	FetchMaxBytes           int32
 	FetchMinBytes           int32
 	FetchResponseMaxBytes   int32
@@ -199,6 +200,7 @@ func (b *Broker) paces(v values) {
 	}
 	b.Replication = Replication{
 		LagTimeMax:              v.ms("replica.lag.time.max.ms"),
+		Fetchers:                v.int("num.replica.fetchers"),
 		FetchMaxBytes:           v.int("replica.fetch.max.bytes"),
 		FetchMinBytes:           v.int("replica.fetch.min.bytes"),
 		FetchResponseMaxBytes:   v.int("replica.fetch.response.max.bytes"),

@@ -101,7 +101,7 @@ func TestDefault(t *testing.T) {
 		},
 		NewTopics: NewTopics{Partitions: 1, ReplicationFactor: 1, AutoCreate: true, DeleteEnabled: true, MaxPartitionsShown: 2000},
 		Replication: Replication{
-			LagTimeMax: 30 * time.Second, FetchMaxBytes: 1048576, FetchMinBytes: 1, FetchResponseMaxBytes: 10485760,
+			LagTimeMax: 30 * time.Second, Fetchers: 1, FetchMaxBytes: 1048576, FetchMinBytes: 1, FetchResponseMaxBytes: 10485760,
 			FetchWaitMax: 500 * time.Millisecond, FetchBackoff: time.Second, SocketTimeout: 30 * time.Second, ReceiveBufferBytes: 65536,
 			LeaderRebalance: true, ImbalanceCheckInterval: 5 * time.Minute, UncleanElectionInterval: 5 * time.Minute,
 		},

@@ -36,6 +36,7 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 	}
 	m.applyDeletions(now, delta)
 	m.applyTopics(now, delta, found)
+	m.fetchers.settle()
 	m.applyConfigs(now, delta)
 	m.isr.set(m.leadsFollowers())
 }

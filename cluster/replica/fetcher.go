@@ -182,7 +182,11 @@ func (f *Fetcher) Next(now time.Time) FetchStep {
 		f.session.renew = true
 		return FetchStep{Until: until}
 	}
-	return FetchStep{Request: f.fetch(ready)}
+	wait := f.o.MaxWait
+	if !until.IsZero() { // who pauses is not to wait for those who don't
+		wait = min(wait, until.Sub(now))
+	}
+	return FetchStep{Request: f.fetch(ready, wait)}
 }
 
 // ready gives the replicas that may be fetched, and the end of the shortest pause of the

@@ -43,13 +43,24 @@ func (f *Fetcher) Answered(now time.Time, resp kmsg.Response, err error) []Follo
 	return a.effects
 }
 
+// Interrupted says that the request of the last step was given up.
+func (f *Fetcher) Interrupted() {
+	f.asked, f.listed = nil, 0
+	f.requestEnded()
+}
+
 func (f *Fetcher) requestFailed(now time.Time, err error) {
 	f.o.Logger.Debug("request to a leader failed", "err", err)
+	f.requestEnded()
+	f.pause.failed(now, f.o.Backoff)
+}
+
+// requestEnded ends a request without an answer.
+func (f *Fetcher) requestEnded() {
 	f.session.renew = true // nobody knows whether the leader has seen it
 	for _, r := range f.order {
 		r.listing = false
 	}
-	f.pause.failed(now, f.o.Backoff)
 }
 
 // answer is a response on its way into the replicas.

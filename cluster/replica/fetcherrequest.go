@@ -3,6 +3,7 @@ package replica
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -19,7 +20,7 @@ const (
 // fetch builds the next Fetch. One that begins a session names all replicas, those that
 // brought records last behind the others, so that an answer of bounded size gets round to
 // all. Any other names those of which there is news.
-func (f *Fetcher) fetch(ready []*followed) *kmsg.FetchRequest {
+func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchRequest {
 	all := f.session.renew
 	if all {
 		slices.SortStableFunc(ready, func(a, b *followed) int { return cmp.Compare(a.lastRecords, b.lastRecords) })
@@ -36,7 +37,7 @@ func (f *Fetcher) fetch(ready []*followed) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version = followerFetchVersion
 	req.ReplicaState.ID, req.ReplicaState.Epoch = f.o.BrokerID, f.o.BrokerEpoch()
-	req.MaxWaitMillis = int32(f.o.MaxWait.Milliseconds())
+	req.MaxWaitMillis = int32(wait.Milliseconds())
 	req.MinBytes, req.MaxBytes = f.o.MinBytes, f.o.MaxBytes
 	req.SessionID, req.SessionEpoch = f.session.id, f.session.epoch
 	req.Topics = b.request

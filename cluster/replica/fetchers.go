@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
 	"log/slog"
 	"sync"
@@ -97,9 +98,23 @@ type fetcher struct {
 	awaitsFlush atomic.Bool
 
 	// Guarded by fetchers.mu.
-	changes  map[TopicIDPartition]followChange
-	replicas int // that are here when changes have been applied
+	changes   map[TopicIDPartition]followChange
+	replicas  int                     // that are here when changes have been applied
+	urgent    bool                    // changes that should not wait for an answer
+	requests  uint64                  // sent so far
+	interrupt context.CancelCauseFunc // of the request under way; nil: there is none
 }
+
+// patience is how long changes wait for the answer to the request that is under way. Under
+// load it comes before that. A fetch that waits for records is given up: a new leader may
+// need its followers for what it is about to acknowledge.
+const patience = 10 * time.Millisecond
+
+// errInterrupted ends a request for the sake of changes, errNotSent before it is sent.
+var (
+	errInterrupted = errors.New("there are other replicas to fetch")
+	errNotSent     = errors.New("changes came before the request was sent")
+)
 
 // followChange is what the loader wants: to follow in an epoch, or with a nil partition to
 // leave.
@@ -136,7 +151,30 @@ func (fs *fetchers) follow(h *hosted, leader int32, epoch int32) {
 	}
 	fs.at[h.ID()] = f
 	f.changes[h.ID()] = followChange{h.Partition, epoch}
+	f.urgent = true
 	f.wakeUp()
+}
+
+// settle ends a series of changes.
+func (fs *fetchers) settle() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, f := range fs.running {
+		if f.urgent && f.interrupt != nil {
+			request := f.requests
+			time.AfterFunc(patience, func() { fs.interrupt(f, request) })
+		}
+		f.urgent = false
+	}
+}
+
+// interrupt gives a request up, if it is still the one under way.
+func (fs *fetchers) interrupt(f *fetcher, request uint64) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f.requests == request && f.interrupt != nil {
+		f.interrupt(errInterrupted)
+	}
 }
 
 // fetcherNumber spreads replicas over the fetchers of a leader.
@@ -192,16 +230,15 @@ func (fs *fetchers) start(key fetcherKey) *fetcher {
 		Prepare: fs.m.prepareTruncations, Logger: fs.m.opts.Logger.With(slog.Int64("leader", int64(key.leader))),
 	})
 	fs.running[key] = f
-	client := o.Leaders.Leader(key.leader)
-	fs.wg.Go(func() {
-		defer client.Close()
-		fs.run(ctx, f, client)
-	})
+	fs.wg.Go(func() { fs.run(ctx, f) })
 	return f
 }
 
 // run is the goroutine of a fetcher.
-func (fs *fetchers) run(ctx context.Context, f *fetcher, client LeaderClient) {
+func (fs *fetchers) run(ctx context.Context, f *fetcher) {
+	leaders := fs.m.opts.Following.Leaders
+	client := leaders.Leader(f.key.leader)
+	defer func() { client.Close() }()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -209,25 +246,65 @@ func (fs *fetchers) run(ctx context.Context, f *fetcher, client LeaderClient) {
 		f.awaitsFlush.Store(true) // before Next looks, so that no flush is missed
 		step := f.core.Next(time.Now())
 		f.awaitsFlush.Store(step.ForFlush)
-		if step.Request != nil {
-			resp, err := client.Request(ctx, step.Request)
-			fs.m.tookIn(f.key.dir, f.core.Answered(time.Now(), resp, err))
+		if step.Request == nil {
+			f.rest(ctx, step, timer)
 			continue
 		}
-		if step.ForFlush {
-			f.key.dir.committer.Wake()
+		resp, err := fs.request(ctx, f, client, step.Request)
+		switch {
+		case errors.Is(err, errNotSent):
+			f.core.Interrupted()
+			continue
+		case errors.Is(err, errInterrupted):
+			// The leader answers in order: what it keeps waiting would hold up the next.
+			client.Close()
+			client = leaders.Leader(f.key.leader)
+			f.core.Interrupted()
+			continue
 		}
-		var due <-chan time.Time
-		if !step.Until.IsZero() {
-			timer.Reset(time.Until(step.Until))
-			due = timer.C
-		}
-		select {
-		case <-f.wake:
-		case <-due:
-		case <-ctx.Done():
-		}
+		fs.m.tookIn(f.key.dir, f.core.Answered(time.Now(), resp, err))
 	}
+}
+
+// rest waits until there is something to do.
+func (f *fetcher) rest(ctx context.Context, step FetchStep, timer *time.Timer) {
+	if step.ForFlush {
+		f.key.dir.committer.Wake()
+	}
+	var due <-chan time.Time
+	if !step.Until.IsZero() {
+		timer.Reset(time.Until(step.Until))
+		due = timer.C
+	}
+	select {
+	case <-f.wake:
+	case <-due:
+	case <-ctx.Done():
+	}
+}
+
+// request sends one request, which interrupt may end.
+func (fs *fetchers) request(ctx context.Context, f *fetcher, client LeaderClient, req kmsg.Request) (kmsg.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fs.mu.Lock()
+	late := len(f.changes) > 0 // they came after Next had looked
+	if !late {
+		f.requests++
+		f.interrupt = cancel
+	}
+	fs.mu.Unlock()
+	if late {
+		return nil, errNotSent
+	}
+	resp, err := client.Request(ctx, req)
+	fs.mu.Lock()
+	f.interrupt = nil
+	fs.mu.Unlock()
+	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
+		err = errInterrupted
+	}
+	return resp, err
 }
 
 func (fs *fetchers) applyChanges(f *fetcher) {

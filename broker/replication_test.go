@@ -1,0 +1,171 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// stream is a producer that goes on and on, and remembers what was acknowledged.
+type stream struct {
+	c      *nodes
+	topic  string
+	client *kgo.Client
+	stop   chan struct{}
+	ended  chan struct{}
+	acked  []string
+	gap    time.Duration // the longest time between two acknowledgements
+}
+
+// produce sends one record after the other with acks=all.
+func (c *nodes) produce(topic string) *stream {
+	s := &stream{c: c, topic: topic, stop: make(chan struct{}), ended: make(chan struct{})}
+	s.client = c.client(1, kgo.SeedBrokers(c.addresses()...), kgo.DefaultProduceTopic(topic), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond })) // the broker's gaps, not the client's
+	go s.run()
+	return s
+}
+
+func (c *nodes) addresses() (list []string) {
+	for _, m := range c.all {
+		list = append(list, m.machine.Addr())
+	}
+	return list
+}
+
+func (s *stream) run() {
+	defer close(s.ended)
+	defer s.client.Close()
+	last := time.Now()
+	for i := 0; ; i++ {
+		select {
+		case <-s.stop:
+			return
+		case <-time.After(time.Millisecond):
+		}
+		value := fmt.Sprintf("%s-%d", s.topic, i)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		err := s.client.ProduceSync(ctx, kgo.StringRecord(value)).FirstErr()
+		cancel()
+		if err != nil {
+			s.c.t.Errorf("produce %s: %v", value, err)
+			return
+		}
+		now := time.Now()
+		s.gap = max(s.gap, now.Sub(last))
+		last = now
+		s.acked = append(s.acked, value)
+	}
+}
+
+// end ends the stream, and checks that everything acknowledged can be read, once.
+func (s *stream) end() {
+	s.c.t.Helper()
+	close(s.stop)
+	<-s.ended
+	client := s.c.client(1, kgo.SeedBrokers(s.c.addresses()...), kgo.ConsumeTopics(s.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	seen := map[string]int{}
+	for len(seen) < len(s.acked) {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		fetches.EachRecord(func(r *kgo.Record) { seen[string(r.Value)]++ })
+	}
+	for _, value := range s.acked {
+		if seen[value] != 1 {
+			s.c.t.Fatalf("%s, which was acknowledged, is there %d times; %d of %d are", value, seen[value], len(seen), len(s.acked))
+		}
+	}
+	s.c.t.Logf("%d records acknowledged and read, longest gap %v", len(s.acked), s.gap)
+}
+
+// inSync waits until all replicas of a topic are in sync.
+func (c *nodes) inSync(at int32, topic string) {
+	c.t.Helper()
+	took := c.eventually("all replicas in sync", 30*time.Second, func() bool {
+		t := c.all[at].b.Image().Topic(topic)
+		if t == nil {
+			return false
+		}
+		for _, p := range t.Partitions {
+			if len(p.ISR) < len(p.Replicas) {
+				return false
+			}
+		}
+		return true
+	})
+	c.t.Logf("in sync after %v", took)
+}
+
+// TestLeaderIsKilled under a producer with acks=all: others go on, and when it is back it
+// follows, and nothing that was acknowledged is missing.
+func TestLeaderIsKilled(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		c.start(1, 2, 3)
+		c.createTopic(1, "t", 3)
+		s := c.produce("t")
+		for _, victim := range []int32{2, 3, 1} {
+			<-time.After(2 * time.Second)
+			c.kill(victim)
+			<-time.After(3 * time.Second)
+			c.start(victim)
+			c.inSync(victim, "t")
+		}
+		s.end()
+	})
+}
+
+// TestStopMovesLeadersFirst: a broker that stops in good order hands its partitions over.
+func TestStopMovesLeadersFirst(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		c.start(1, 2, 3)
+		c.createTopic(1, "t", 3)
+		s := c.produce("t")
+		for _, id := range []int32{1, 2, 3} {
+			<-time.After(time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			if err := c.all[id].b.Stop(ctx); err != nil {
+				t.Errorf("stop of %d: %v", id, err)
+			}
+			cancel()
+			c.all[id].b = nil
+			<-time.After(time.Second)
+			c.start(id)
+			c.inSync(id, "t")
+		}
+		s.end()
+		if s.gap > 300*time.Millisecond {
+			t.Errorf("nothing was acknowledged for %v", s.gap)
+		}
+	})
+}
+
+// TestPreferredLeaders take their partitions back when they are asked to.
+func TestPreferredLeaders(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		c.start(1, 2, 3)
+		c.createTopic(1, "t", 3)
+		c.kill(2)
+		<-time.After(3 * time.Second)
+		c.start(2)
+		c.inSync(1, "t")
+		c.admin(1, func(ctx context.Context, adm *kadm.Client) {
+			if _, err := adm.ElectLeaders(ctx, kadm.ElectPreferredReplica, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, p := range c.all[1].b.Image().Topic("t").Partitions {
+			if p.Leader != p.Replicas[0] {
+				t.Errorf("partition %d of %v is led by %d", p.Index, p.Replicas, p.Leader)
+			}
+		}
+	})
+}
