@@ -77,6 +77,31 @@ func newNodes(t *testing.T, roles ...string) *nodes {
 
 func (m *machineNode) replaceDisk() { m.disk = vfs.NewCrash(rand.NewPCG(7, uint64(m.id))) }
 
+// tryStart starts a node that may refuse.
+func (c *nodes) tryStart(m *machineNode) (*broker.Broker, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	env := m.machine.Env()
+	env.FS, env.SeveralNodes = m.disk.Process(), true
+	return broker.Start(ctx, brokertest.Config(c.t, m.machine.Settings...), env)
+}
+
+// refuse wants a node not to start, and to say why.
+func (c *nodes) refuse(m *machineNode, texts ...string) {
+	c.t.Helper()
+	b, err := c.tryStart(m)
+	if err == nil {
+		brokertest.Stop(c.t, b)
+		c.t.Error("the node has started")
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			c.t.Errorf("%q is not in: %v", text, err)
+		}
+	}
+}
+
 // start starts some nodes at the same time, and returns when they are ready.
 func (c *nodes) start(ids ...int32) {
 	c.t.Helper()
@@ -384,5 +409,79 @@ func TestOneControllerAndABroker(t *testing.T) {
 		if ids := c.inService(1); len(ids) != 2 {
 			c.t.Errorf("in service: %v", ids)
 		}
+	})
+}
+
+// An orderly stop of the active controller leaves the cluster without one for a moment only.
+func TestActiveControllerStops(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		c.start(1, 2, 3)
+		c.createTopic(1, "before", 1)
+		stopped := c.leader(1)
+		other := stopped%3 + 1
+		m := c.all[stopped]
+		brokertest.Stop(c.t, m.b)
+		m.b = nil
+		took := c.eventually("another controller", time.Second, func() bool {
+			leader := c.leader(other)
+			return leader > 0 && leader != stopped
+		})
+		if took > 50*time.Millisecond {
+			c.t.Errorf("another controller after %v", took)
+		}
+		if ids := c.inService(other); len(ids) != 2 {
+			c.t.Errorf("in service: %v", ids)
+		}
+		c.start(stopped)
+		c.createTopic(stopped, "after", 1)
+	})
+}
+
+// A second process with the id of a broker that lives is refused, and told which one that is.
+func TestSecondNodeWithTheSameID(t *testing.T) {
+	clusterTest(t, append(threeCombined, "broker"), func(c *nodes) {
+		c.start(1, 2, 3, 4)
+		twin := newNodes(c.t, append(threeCombined, "broker")...).all[4]
+		twin.machine.Seed(99)
+		twin.machine.Net, twin.machine.Name = c.net, "broker-9"
+		twin.machine.Settings[2] = "listeners=PLAINTEXT://broker-9:9092"
+		c.refuse(twin, "register broker 4", "another process is registered as broker 4 at broker-4:9092")
+		if ids := c.inService(1); len(ids) != 4 {
+			c.t.Errorf("in service: %v", ids)
+		}
+		c.createTopic(4, "after", 1)
+	})
+}
+
+// A disk that belongs to another cluster is refused, be it a broker's or a voter's.
+func TestForeignDisk(t *testing.T) {
+	clusterTest(t, append(threeCombined, "broker"), func(c *nodes) {
+		for _, id := range []int32{3, 4} { // begun as clusters of their own
+			m := c.all[id]
+			settings := m.machine.Settings
+			m.machine.Settings = []string{"node.id=" + fmt.Sprint(id), "listeners=PLAINTEXT://" + m.machine.Name + ":9092", "log.dirs=/data", "admin.listener="}
+			b, err := c.tryStart(m)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			brokertest.Stop(c.t, b)
+			m.machine.Settings = settings
+		}
+		c.refuse(c.all[3], "the log is that of the voters [3]", "controller.quorum.voters names [1 2 3]")
+		own := c.all[3].disk
+		c.all[3].replaceDisk()
+		c.start(1, 2, 3)
+		c.refuse(c.all[4], "the log is that of the voters [4]")
+		if err := c.all[4].disk.Process().RemoveAll("/data/klamm-metadata"); err != nil {
+			c.t.Fatal(err)
+		}
+		c.refuse(c.all[4], "register broker 4", "this is cluster "+c.all[1].b.Image().ClusterID(), "broker 4 belongs to cluster")
+		if ids := c.inService(1); len(ids) != 3 {
+			c.t.Errorf("in service: %v", ids)
+		}
+		c.kill(3)
+		c.all[3].disk = own
+		c.refuse(c.all[3], "the log is that of the voters [3]")
+		c.createTopic(1, "after", 1)
 	})
 }

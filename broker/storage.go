@@ -144,6 +144,9 @@ func (b *Broker) openMetadata(context.Context) error {
 		PublishWhenTold: !b.foundsAlone(), Publishers: publishers,
 		Fatal: b.fail, Logger: b.loggers.logger("klamm.metalog"), Registerer: b.env.Registry,
 	}
+	for _, v := range b.cfg.Quorum.Voters {
+		options.Voters = append(options.Voters, v.ID)
+	}
 	if b.door != nil {
 		options.Stream, options.Address = b.door, b.quorumAddress()
 	}

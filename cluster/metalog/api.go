@@ -85,6 +85,10 @@ type Options struct {
 	// Address is this node's address as other voters dial it; "": Stream.Addr().
 	Address string
 
+	// Voters are the node ids of the voters, as they are configured, if there are several. A
+	// log that knows fewer than half of them is that of another cluster.
+	Voters []int32
+
 	// BootstrapSelf makes an empty log a cluster of this node alone (D8: no quorum key
 	// is set). Else an empty log waits for BootstrapVoters, or to be added by a leader.
 	BootstrapSelf bool

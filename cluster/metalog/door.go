@@ -105,7 +105,7 @@ func (d *Door) objection(p preface, state State, open bool) string {
 		return "this node has just started"
 	case p.kind != kindRaft && p.kind != kindProbe:
 		return "unknown kind of connection " + strconv.Itoa(int(p.kind))
-	case p.clusterID != "" && state.ClusterID != "" && p.clusterID != state.ClusterID:
+	case p.kind == kindRaft && p.clusterID != "" && state.ClusterID != "" && p.clusterID != state.ClusterID:
 		return fmt.Sprintf("this node belongs to cluster %s, not to %s", state.ClusterID, p.clusterID)
 	case p.kind == kindRaft && p.to != self:
 		return fmt.Sprintf("this node is %s, not %s (node id/directory id)", self, p.to)

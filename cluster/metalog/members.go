@@ -26,7 +26,7 @@ const (
 	firstFormPause = 50 * time.Millisecond
 	lastFormPause  = time.Second
 	// membersInterval is how often a leader compares the members with those that should
-	// be, beside when it is told.
+	// be, beside when metadata changes.
 	membersInterval = time.Second
 	// memberTimeout bounds one change of the members.
 	memberTimeout = 10 * time.Second
@@ -107,7 +107,11 @@ type Members struct {
 // A voter that is silent, and whose address tells nothing, stays: it is down.
 func (l *Log) KeepMembers(ctx context.Context, m Members) {
 	var complained time.Time
-	for sleep(ctx, l.closing, membersInterval) == nil {
+	for {
+		_, moved := l.loader.position()
+		if sleepOr(ctx, l.closing, moved, membersInterval) != nil {
+			return
+		}
 		if l.raft.State() != raft.Leader {
 			continue
 		}
@@ -188,10 +192,17 @@ func (l *Log) add(v Voter, suffrage raft.ServerSuffrage) error {
 }
 
 func sleep(ctx context.Context, closing <-chan struct{}, d time.Duration) error {
+	return sleepOr(ctx, closing, nil, d)
+}
+
+// sleepOr sleeps until it is woken, or may not go on.
+func sleepOr(ctx context.Context, closing, wake <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
+	case <-wake:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

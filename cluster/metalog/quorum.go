@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -179,6 +180,9 @@ func joinSnapshot(logs raft.LogStore, first, last uint64, list []*raft.SnapshotM
 func (l *Log) checkIdentity() error {
 	servers := l.servers()
 	self := serverID(l.self())
+	if err := l.checkVoters(servers); err != nil {
+		return err
+	}
 	for _, s := range servers {
 		if s.ID == self {
 			return nil
@@ -190,6 +194,32 @@ func (l *Log) checkIdentity() error {
 	}
 	if l.opts.BootstrapSelf && len(servers) == 1 {
 		return fmt.Errorf("the log is that of node %s, this is node %s (node id/directory id)", servers[0].ID, self)
+	}
+	return nil
+}
+
+// checkVoters refuses the log of other voters than those that are configured: on the disk of
+// a cluster of one, this node would go on as that. One or the other voter may be missing
+// while it is being replaced, or is new.
+func (l *Log) checkVoters(servers []raft.Server) error {
+	if len(l.opts.Voters) < 2 || len(servers) == 0 {
+		return nil
+	}
+	var known []int32
+	for _, s := range servers {
+		if id, ok := parseServerID(s.ID); ok && s.Suffrage == raft.Voter {
+			known = append(known, id)
+		}
+	}
+	both := 0
+	for _, id := range l.opts.Voters {
+		if slices.Contains(known, id) {
+			both++
+		}
+	}
+	if 2*both <= len(l.opts.Voters) {
+		return fmt.Errorf("the log is that of the voters %v, controller.quorum.voters names %v: "+
+			"is this the disk of another cluster? A cluster of one cannot become one of several by configuration", known, l.opts.Voters)
 	}
 	return nil
 }
