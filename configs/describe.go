@@ -112,8 +112,8 @@ func (d Described) settled() Described {
 }
 
 // DescribeTopic lists every topic key with the value of a topic with these settings, sorted
-// by name.
-func DescribeTopic(overrides map[string]string, broker *Broker) []Described {
+// by name. durability is the cluster's.
+func DescribeTopic(overrides map[string]string, broker *Broker, durability string) []Described {
 	entries := EffectiveTopic(overrides, broker)
 	list := make([]Described, 0, len(entries))
 	for _, e := range entries {
@@ -121,9 +121,26 @@ func DescribeTopic(overrides map[string]string, broker *Broker) []Described {
 			Name: e.Key.Name, Type: e.Key.Type, Doc: e.Key.Doc, Sensitive: e.Key.Sensitive(),
 			Value: e.Canonical, Synonyms: e.Synonyms,
 		}
+		if e.Key.Name == "durability" {
+			d.describeDurability(durability)
+		}
 		list = append(list, d.settled())
 	}
 	return list
+}
+
+// describeDurability hides from Kafka's tools what they cannot know. A topic that has the
+// cluster's durability has its default, although each topic has it in writing. It is
+// described as read-only, so that who copies a topic to another broker, as MirrorMaker does,
+// leaves it out.
+func (d *Described) describeDurability(cluster string) {
+	d.ReadOnly = true
+	fallback := SynonymValue{d.Name, cluster, SourceDefault}
+	if *d.Value == cluster {
+		d.Synonyms = []SynonymValue{fallback}
+	} else {
+		d.Synonyms = []SynonymValue{{d.Name, *d.Value, SourceTopic}, fallback}
+	}
 }
 
 // DescribeGroup lists every group key with the value of a group with these settings,

@@ -119,7 +119,7 @@ func TestPlacesOfAValue(t *testing.T) {
 			if err != nil || topic.RetentionMs != c.retentionMs || next.Network.MaxConnections != c.connections {
 				t.Errorf("retention %d, connections %d, %v", topic.RetentionMs, next.Network.MaxConnections, err)
 			}
-			d := described1(t, DescribeTopic(nil, next), "retention.ms")
+			d := described1(t, DescribeTopic(nil, next, "fsync"), "retention.ms")
 			if d.Source != c.source || sourcesOf(d.Synonyms) != c.synonyms {
 				t.Errorf("source %v, synonyms %s", d.Source, sourcesOf(d.Synonyms))
 			}
@@ -150,6 +150,25 @@ func TestDescribeDefaultsListsWhatIsSetOnAllBrokers(t *testing.T) {
 	}
 	if d := described1(t, b.Describe(), "no.such"); d.Source != SourceDynamicDefault {
 		t.Errorf("on one broker: %+v", d)
+	}
+}
+
+// MirrorMaker would set what a topic has set on a Kafka, which does not know the key.
+func TestDurabilityIsNotForKafkasTools(t *testing.T) {
+	for _, c := range []struct {
+		topic, cluster, synonyms string
+		source                   Source
+	}{
+		{"fsync", "fsync", "durability=fsync default", SourceDefault},
+		{"replicated", "replicated", "durability=replicated default", SourceDefault},
+		{"replicated", "fsync", "durability=replicated topic, durability=fsync default", SourceTopic},
+	} {
+		// What the broker's file says now is not what the cluster was founded with.
+		b := loaded(t, "durability=fsync")
+		d := described1(t, DescribeTopic(map[string]string{"durability": c.topic}, b, c.cluster), "durability")
+		if *d.Value != c.topic || d.Source != c.source || !d.ReadOnly || sourcesOf(d.Synonyms) != c.synonyms {
+			t.Errorf("%+v: value %s, source %v, read-only %v, synonyms %s", c, *d.Value, d.Source, d.ReadOnly, sourcesOf(d.Synonyms))
+		}
 	}
 }
 

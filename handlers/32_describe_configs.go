@@ -73,7 +73,7 @@ func (h *Handlers) describe(r *kmsg.DescribeConfigsRequestResource) ([]configs.D
 		if image.Topic(r.ResourceName) == nil {
 			return nil, kafkaerr.UnknownTopicOrPartition
 		}
-		return configs.DescribeTopic(own, cfg), nil
+		return configs.DescribeTopic(own, cfg, image.Durability().String()), nil
 	case kmsg.ConfigResourceTypeBroker:
 		if r.ResourceName == "" {
 			return cfg.DescribeDefaults(), nil

@@ -368,9 +368,21 @@ func (s *state) created(name string, id uuid.UUID, configs map[string]string, pa
 		if !e.Sensitive {
 			c.Value = e.Value
 		}
+		if e.Name == durabilityKey {
+			s.describeDurability(&c)
+		}
 		t.Configs = append(t.Configs, c)
 	}
 	return t
+}
+
+// describeDurability describes the key as DescribeConfigs does (configs.DescribeTopic).
+func (s *state) describeDurability(c *kmsg.CreateTopicsResponseTopicConfig) {
+	const fallback = 5 // DescribeConfigs' source of a default
+	c.ReadOnly = true
+	if *c.Value == s.image.Durability().String() {
+		c.Source = fallback
+	}
 }
 
 func createError(name string, err error) kmsg.CreateTopicsResponseTopic {

@@ -363,7 +363,7 @@ Partition 0 replicas=[1] dirs=` + text(uuid.UUID{1}) + ` isr=[1] leader=1
 Topic hidden
 Config hidden durability=fsync
 Partition 0 replicas=[1] dirs=` + text(uuid.UUID{1}) + ` isr=[1] leader=1
--> a NONE partitions=1 rf=1 id=true configs=3 durability=fsync
+-> a NONE partitions=1 rf=1 id=true configs=3
 -> hidden NONE partitions=-1 rf=-1 id=true configs=0 configs:TOPIC_AUTHORIZATION_FAILED
 -> c INVALID_REQUEST "the request names this topic more than once"
 -> d TOPIC_AUTHORIZATION_FAILED "not permitted to create this topic"
