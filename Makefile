@@ -153,6 +153,10 @@ dumplog: ## Kafka's own DumpLogSegments reads every file (needs Java, and Maven 
 disk: ## fill the disk under a broker (needs root; DISK_FS=ext4 for more than a tmpfs)
 	cd compat-tests && $(GO) test -count=1 -timeout 20m -v ./disk
 
+.PHONY: confined
+confined: ## brokers in 64 MB, on a read-only root, as another user, in what deploy/Dockerfile makes (needs root, util-linux, systemd-analyze)
+	cd compat-tests && $(GO) test -count=1 -timeout 20m -v ./confined
+
 # Where a run of simulations writes down what it has tried. The tag synctests is franz-go's,
 # see broker/simtest/groups_test.go.
 SIM_ENV = KLAMM_FIRST=$(FIRST) KLAMM_EVIDENCE=$(CURDIR)/docs/evidence/sim.txt KLAMM_COMMIT=$$(git describe --always --dirty --abbrev=12)

@@ -67,7 +67,7 @@ func (s Sources) layers() ([]layer, Problems) {
 		}
 		layers = append(layers, l)
 	}
-	layers = append(layers, envLayer(s.Env, "KAFKA_"), envLayer(s.Env, "KLAMM_"))
+	layers = append(layers, clusterIDLayer(s.Env), envLayer(s.Env, "KAFKA_"), envLayer(s.Env, "KLAMM_"))
 	set, more := setLayer(s.Set)
 	return append(layers, set), append(problems, more...)
 }
@@ -101,6 +101,18 @@ func envLayer(env []string, prefix string) layer {
 		}
 	}
 	l.place = func(name string) string { return "environment " + variables[name] }
+	return l
+}
+
+// clusterIDLayer takes CLUSTER_ID, from which the apache/kafka image formats its directory.
+func clusterIDLayer(env []string) layer {
+	const variable = "CLUSTER_ID"
+	l := layer{map[string]string{}, func(string) string { return "environment " + variable }}
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, variable+"="); ok && value != "" {
+			l.settings["cluster.id"] = value
+		}
+	}
 	return l
 }
 

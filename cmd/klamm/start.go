@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math"
 	"os"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -205,6 +207,12 @@ func startError(err error) error {
 	}
 	if errors.Is(err, vfs.ErrLocked) {
 		return fmt.Errorf("%w: is another klamm running on the same directory?", err)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; klamm runs as user %d, group %d", err, os.Getuid(), os.Getgid())
+	}
+	if errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w: log.dirs must be where klamm may write", err)
 	}
 	return err
 }

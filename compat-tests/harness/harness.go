@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,9 @@ var Binary = sync.OnceValues(func() (string, error) {
 	}
 	dir, err := os.MkdirTemp("", "klamm-compat-")
 	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // also for brokers of other users
 		return "", err
 	}
 	bin := filepath.Join(dir, "klamm")
@@ -53,7 +57,10 @@ type Broker struct {
 	Addr string // of the client listener
 	// OnLine is given each line that the processes print; set it before Start.
 	OnLine func(line string)
-	args   []string
+	// Prefix is a program with arguments that runs the broker, by exec; set it before
+	// Start. Env are variables for it beside those of the test.
+	Prefix, Env []string
+	args        []string
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process is gone
@@ -124,7 +131,9 @@ func (b *Broker) TryStart() error {
 
 // Launch starts a process and does not wait.
 func (b *Broker) Launch() error {
-	cmd := exec.Command(b.bin, b.args...)
+	argv := slices.Concat(b.Prefix, []string{b.bin}, b.args)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), b.Env...)
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
 		return err
