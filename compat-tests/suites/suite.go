@@ -36,6 +36,10 @@ func kgo(name string, more ...string) Suite {
 		Name: name, List: "kgo",
 		Module: "github.com/twmb/franz-go", Version: "v1.22.3", Sum: "h1:RHe35s34pKefMLyL+ZYJ6mQVtfFZz4zHDHVkTyACur0=",
 		Packages: []string{"./pkg/kgo"},
+		Settings: []string{
+			"group.consumer.heartbeat.interval.ms=1000", "group.consumer.min.heartbeat.interval.ms=1000",
+			"share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1",
+		},
 		Env: func(addr string) []string {
 			return append([]string{"KGO_SEEDS=" + addr, "KGO_TEST_RF=1", "KGO_LOG_LEVEL=none"}, more...)
 		},

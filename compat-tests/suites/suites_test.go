@@ -40,6 +40,7 @@ func runs(t *testing.T, s Suite) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	commit := harness.Commit()
 	begin, asListed, last, alone := time.Now(), 0, newResult(), newResult()
 	for i := range n {
 		if t.Run(fmt.Sprintf("run%d", i+1), func(t *testing.T) { last = run(t, s, list, programs, alone) }) {
@@ -53,7 +54,7 @@ func runs(t *testing.T, s Suite) {
 		}
 	}
 	harness.Evidence(t, "%s suite-%s: %s %s on %s, RUNS=%d: %d as listed in a row of %d; the last one: %d tests pass, %d skipped, %d fail; %v",
-		harness.Commit(), s.Name, s.Module, s.Version, brokerName(), n, asListed, n,
+		commit, s.Name, s.Module, s.Version, brokerName(), n, asListed, n,
 		counts[verdict.Pass], counts[verdict.Skip], counts[verdict.Fail], time.Since(begin).Round(time.Second))
 }
 

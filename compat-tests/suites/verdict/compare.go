@@ -21,6 +21,7 @@ func (l List) Compare(on Broker, got map[Test]Verdict) []Deviation {
 		all = append(all, Deviation{t, fmt.Sprintf(format, args...)})
 	}
 	listed := map[Test]bool{}
+	failing := l.Failing(on)
 	for _, line := range l {
 		listed[line.Test] = true
 		v, ran := got[line.Test]
@@ -33,7 +34,7 @@ func (l List) Compare(on Broker, got map[Test]Verdict) []Deviation {
 		}
 	}
 	for t, v := range got {
-		if listed[t] {
+		if listed[t] || within(t, failing) {
 			continue
 		}
 		if _, isSub := t.Parent(); !isSub {
@@ -46,6 +47,16 @@ func (l List) Compare(on Broker, got map[Test]Verdict) []Deviation {
 		return cmp.Or(cmp.Compare(a.Test.Package, b.Test.Package), cmp.Compare(a.Test.Name, b.Test.Name))
 	})
 	return all
+}
+
+// within tells whether t is a subtest of one of the tests.
+func within(t Test, tests []Test) bool {
+	for parent, ok := t.Parent(); ok; parent, ok = parent.Parent() {
+		if slices.Contains(tests, parent) {
+			return true
+		}
+	}
+	return false
 }
 
 // Merge adds the verdicts of another process of the same run: a test whose subtests ran in
