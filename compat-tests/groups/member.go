@@ -29,6 +29,9 @@ type Program struct {
 	Parse func(line string) (Event, bool)
 	// GoesBack says that the library itself may commit an older offset after a newer one.
 	GoesBack bool
+	// Stalls says why the broker is not killed in this life: the library may not go on
+	// afterwards, whatever the broker.
+	Stalls string
 	// Drops is how many records the program itself loses when it is told to leave.
 	Drops int
 }

@@ -21,3 +21,12 @@ func member(t *testing.T, name, file string) groups.Program {
 }
 
 func TestKafkaJSGroup(t *testing.T) { groups.Run(t, member(t, "kafkajs", "member.js")) }
+
+// After a rebalance the stream reads partitions again that its member has kept, and has
+// older records committed after newer ones.
+func TestPlatformaticGroup(t *testing.T) {
+	platformatic := member(t, "platformatic", "platformatic.mjs")
+	platformatic.GoesBack = true
+	platformatic.Stalls = "its stream may stop fetching for good when its connection is lost"
+	groups.Run(t, platformatic)
+}
