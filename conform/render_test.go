@@ -103,6 +103,17 @@ func TestNumbersThatBrokersInvent(t *testing.T) {
 	}
 }
 
+// How long a client has to pause depends on the clock; whether it has to does not.
+func TestPausesHaveNoLength(t *testing.T) {
+	resp := kmsg.NewPtrFetchResponse()
+	for ms, want := range map[int32]string{0: "0", 1: "some", 30_000: "some"} {
+		resp.ThrottleMillis = ms
+		if got := fieldOf(testSymbols().render(resp)[0], "ThrottleMillis"); got != want {
+			t.Errorf("%d ms are %s, want %s", ms, got, want)
+		}
+	}
+}
+
 // What comes back in a Fetch is read to the last record, whatever its codec.
 func TestRecordsAreRead(t *testing.T) {
 	for codec := range kgo.CompressionCodecType(5) {

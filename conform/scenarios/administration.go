@@ -14,6 +14,6 @@ func administration() []conform.Scenario {
 		saslOnPlaintext(), aclsWithoutAuthorizer(), tokensOnPlaintext(),
 		describeConfigs(), alterConfigs(), incrementalAlterConfigs(), configResources(),
 		logDirs(), createPartitions(), electLeaders(), reassignments(), describeTopicPartitions(),
-		clientQuotas(), scramCredentials(), quorum(), updateFeatures(),
+		clientQuotas(), keptQuotas(), scramCredentials(), quorum(), updateFeatures(),
 	)
 }
