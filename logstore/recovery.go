@@ -466,6 +466,12 @@ func (o *opening) install() error {
 	}
 	l.epochs.TruncateFromEnd(l.marks.end)
 	l.epochs.TruncateFromStart(l.marks.start)
+	if !o.clean && l.marks.start == l.marks.end {
+		// The checkpoint may be older than the batches that retention took away, and nothing
+		// is left that would show it. A log that is empty may say that it knows no epoch; it
+		// must not say that an early one reached up to its end.
+		l.epochs.Clear()
+	}
 	if err := o.mendTransactionIndexes(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
@@ -199,5 +200,42 @@ func TestStartingAfreshWithoutRoom(t *testing.T) {
 	d.Flush()
 	if err := d.checkpointPromises(); err != nil || l.Flushed() != 3 || promised(t, faulty, l) != 3 {
 		t.Errorf("flushed %d, promised %d, %v; want 3", l.Flushed(), promised(t, faulty, l), err)
+	}
+}
+
+// TestEmptiedLogForgetsEpochs: after a crash the checkpoint of the epochs may be older than
+// the batches that retention took. A follower that said that its log ended in epoch 1, which
+// ended earlier on its leader, would be told to cut below its high watermark.
+func TestEmptiedLogForgetsEpochs(t *testing.T) {
+	fs := vfs.NewCrash(rand.NewPCG(1, 1))
+	c := DefaultConfig()
+	d, _ := mustOpen(t, testOptions(fs.Process()), epochTime, c)
+	l := mustCreate(t, d, testID("t", 0), c)
+	mustAppend(t, l, epochTime, 1, "a", "b")
+	if err := d.Close(epochTime, 1); err != nil {
+		t.Fatal(err)
+	}
+	d, _ = mustOpen(t, testOptions(fs.Process()), epochTime, c)
+	l = d.Log(l.ID().TopicID, 0)
+	mustAppend(t, l, epochTime, 2, "c", "d")
+	d.Flush()
+	c.RetentionBytes = 0
+	l.UpdateConfig(c)
+	if _, err := l.Retain(epochTime, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.PersistLogStarts(l); err != nil {
+		t.Fatal(err)
+	}
+	fs.Kill()
+	d.Abandon()
+	d, _ = mustOpen(t, testOptions(fs.Process()), epochTime, c)
+	defer d.Abandon()
+	l = d.Log(l.ID().TopicID, 0)
+	if l.LogStart() != 4 || l.LogEnd() != 4 {
+		t.Fatalf("the log is %d to %d", l.LogStart(), l.LogEnd())
+	}
+	if e, ok := l.LatestEpoch(); ok && e != 2 {
+		t.Errorf("an empty log says that it ends in epoch %d", e)
 	}
 }

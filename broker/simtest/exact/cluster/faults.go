@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // The faults that a cluster must survive here, and what it must keep:
 //
@@ -52,6 +55,8 @@ func (w *world) fault() {
 		w.quorum.elect()
 	case r == 15 && w.rand.IntN(3) == 0:
 		w.blackout()
+	case r == 20 && w.rand.IntN(2) == 0:
+		w.deleteTopic(fmt.Sprintf("t%d", w.rand.IntN(w.plan.topics)))
 	case r < 20:
 		w.killLeaders(1 + w.rand.IntN(3))
 	}

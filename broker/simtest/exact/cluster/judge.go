@@ -82,6 +82,9 @@ func (j *judge) forget(*broker) {}
 // committed looks at what the controller has decided.
 func (j *judge) committed(d *metadata.Delta) {
 	for topic := range d.Topics() {
+		if topic.Deleted() {
+			j.w.deleted(topic.Old)
+		}
 		for c := range topic.Partitions() {
 			p := c.New
 			if p == nil {
@@ -145,6 +148,7 @@ func (j *judge) replica(n *node, p *partition, v *verdicts) {
 	}
 	if end < p.judged.end {
 		j.w.report.Truncations++
+		j.w.tracef("%s was cut from %d to %d, high watermark %d", v.part, p.judged.end, end, hw)
 	}
 	p.judged.hw, p.judged.end = hw, end
 	j.agree(n, p, v, hw)
@@ -262,6 +266,9 @@ func (j *judge) read(p *partition, of *part, from int64, maxBytes int) int64 {
 	result, _ := p.ReadRecords(j.w.now, &replica.Reader{ReplicaID: replica.ConsumerReplicaID, AnyReplica: true}, &replica.FetchPartition{
 		FetchOffset: from, CurrentLeaderEpoch: replica.NoEpoch, LastFetchedEpoch: replica.NoEpoch,
 	}, maxBytes, true)
+	if start := int64(p.log.LogStart()); result.Err != nil && from < start && p.LeadsFollowers() {
+		return start // retention was faster
+	}
 	if result.Err != nil || result.Records == nil {
 		return from // it asked a replica that is behind, say
 	}
@@ -305,12 +312,19 @@ func (j *judge) sequences(n *node, of *partition, v *verdicts, values map[int64]
 			continue
 		}
 		next := int32(0)
+		if of.log.LogStart() > 0 {
+			next = -1 // what retention took is beyond doubt
+		}
 		for o := range int64(of.log.LogEnd()) {
 			var number int32
 			if !strings.HasPrefix(values[o], p.name+"-") {
 				continue
 			}
-			if _, err := fmt.Sscanf(values[o], p.name+"-%d", &number); err != nil || number != next {
+			_, err := fmt.Sscanf(values[o], p.name+"-%d", &number)
+			if next < 0 {
+				next = number
+			}
+			if err != nil || number != next {
 				j.w.fail("SequencesContiguous", "%s on %d: %s stands at %d, where record %d is due", v.part, n.id, values[o], o, next)
 				return
 			}

@@ -15,8 +15,9 @@ import (
 
 // part is a partition as clients know it.
 type part struct {
-	name string
-	id   replica.TopicIDPartition
+	name    string
+	id      replica.TopicIDPartition
+	deleted bool
 }
 
 func (p *part) String() string { return fmt.Sprintf("%s-%d", p.name, p.id.Partition) }
@@ -25,7 +26,9 @@ func (p *part) String() string { return fmt.Sprintf("%s-%d", p.name, p.id.Partit
 func (w *world) createTopic(name string) {
 	w.after(w.delay()+heartbeatInterval, "create "+name, func() {
 		if t := w.quorum.image().Topic(name); t != nil {
-			w.use(t)
+			if w.judge.parts[replica.TopicIDPartition{TopicID: t.ID}] == nil { // it may have been deleted before it was used
+				w.use(t)
+			}
 			return
 		}
 		w.createTopic(name)
@@ -41,10 +44,40 @@ func (w *world) createTopic(name string) {
 	})
 }
 
+// deleteTopic asks the controller to delete a topic. Another one gets its name.
+func (w *world) deleteTopic(name string) {
+	t := w.quorum.image().Topic(name)
+	if t == nil || w.quorum.core == nil {
+		return
+	}
+	w.tracef("delete %s", name)
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Version, req.TimeoutMillis = 6, 60_000
+	asked := kmsg.NewDeleteTopicsRequestTopic()
+	asked.TopicID = t.ID
+	req.Topics = append(req.Topics, asked)
+	w.quorum.handle(w.quorum.leader, req, func(kmsg.Response, metadata.Position) {})
+}
+
+// deleted is what the controller has decided.
+func (w *world) deleted(t *metadata.Topic) {
+	w.report.Deleted++
+	for i := range t.Partitions {
+		id := replica.TopicIDPartition{TopicID: t.ID, Partition: int32(i)}
+		if v := w.judge.parts[id]; v != nil {
+			v.part.deleted = true
+			delete(w.judge.parts, id)
+		}
+	}
+	w.producers = slices.DeleteFunc(w.producers, func(p *producer) bool { return p.part.deleted })
+	w.consumers = slices.DeleteFunc(w.consumers, func(c *consumer) bool { return c.part.deleted })
+	w.createTopic(t.Name)
+}
+
 // use begins to produce to a topic and to consume from it.
 func (w *world) use(t *metadata.Topic) {
 	for i := range t.Partitions {
-		p := &part{t.Name, replica.TopicIDPartition{TopicID: t.ID, Partition: int32(i)}}
+		p := &part{name: t.Name, id: replica.TopicIDPartition{TopicID: t.ID, Partition: int32(i)}}
 		w.judge.know(p)
 		for range 1 + w.rand.IntN(2) {
 			pr := newProducer(w, p)
@@ -106,7 +139,8 @@ type produceAnswer struct {
 
 func newProducer(w *world, of *part) *producer {
 	r := w.rand
-	p := &producer{w: w, number: len(w.producers), name: fmt.Sprintf("p%d", len(w.producers)), part: of, idempotent: r.IntN(4) > 0, acks: replica.AcksAll, inFlight: 1 + r.IntN(5)}
+	w.numbered++
+	p := &producer{w: w, number: w.numbered, name: fmt.Sprintf("p%d", w.numbered), part: of, idempotent: r.IntN(4) > 0, acks: replica.AcksAll, inFlight: 1 + r.IntN(5)}
 	if !p.idempotent {
 		p.acks = []int16{replica.AcksAll, replica.AcksOne}[r.IntN(2)]
 	}
@@ -115,7 +149,7 @@ func newProducer(w *world, of *part) *producer {
 
 // produce sends a new batch if the window has room, and comes back.
 func (p *producer) produce() {
-	if p.w.calm {
+	if p.w.calm || p.part.deleted {
 		return
 	}
 	if len(p.unacked) < p.inFlight {
@@ -129,7 +163,7 @@ func (p *producer) produce() {
 
 // send sends what is not under way, oldest first.
 func (p *producer) send() {
-	if p.holdOff {
+	if p.holdOff || p.part.deleted {
 		return
 	}
 	leader := p.leader()
@@ -286,8 +320,8 @@ func (a *attempt) finish(err error) { a.reply(produceAnswer{a.offset, err}) }
 func (p *producer) answered(b *produced, offset int64, err error) {
 	i := slices.Index(p.unacked, b)
 	switch {
-	case i < 0:
-		return // a retry was faster
+	case i < 0, p.part.deleted:
+		return // a retry was faster, or nobody cares any more
 	case err == nil:
 		p.w.report.Acked++
 		p.unacked = slices.Delete(p.unacked, i, i+1)
@@ -335,6 +369,9 @@ type consumer struct {
 // consume reads some records and comes back.
 func (c *consumer) consume() {
 	n := c.w.nodes[c.w.rand.IntN(len(c.w.nodes))]
+	if c.part.deleted {
+		return
+	}
 	if n.up() {
 		c.w.running = n
 		if p := n.b.parts[c.part.id]; p != nil {

@@ -37,6 +37,7 @@ type Report struct {
 	Events, Kills, PowerCuts, Stops, Pauses, Cuts, Controllers int
 	Leaders, ISRChanges, Truncations                           int // begun leaderships, committed changes, cut logs
 	Acked                                                      int // batches
+	Deleted                                                    int // topics
 	Trace                                                      []string
 }
 
@@ -47,8 +48,8 @@ func (r Report) Faults() int {
 
 // String is one line.
 func (r Report) String() string {
-	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cut links, %d new controllers; %d leaderships, %d ISR changes, %d truncations, %d batches acknowledged",
-		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Leaders, r.ISRChanges, r.Truncations, r.Acked)
+	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cut links, %d new controllers; %d leaderships, %d ISR changes, %d truncations, %d batches acknowledged, %d topics deleted",
+		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Leaders, r.ISRChanges, r.Truncations, r.Acked, r.Deleted)
 }
 
 // Add adds the counts of another run.
@@ -64,6 +65,7 @@ func (r *Report) Add(o Report) {
 	r.ISRChanges += o.ISRChanges
 	r.Truncations += o.Truncations
 	r.Acked += o.Acked
+	r.Deleted += o.Deleted
 }
 
 // world is one run.
@@ -84,6 +86,7 @@ type world struct {
 	quorum    quorum
 	producers []*producer
 	consumers []*consumer
+	numbered  int // producers so far
 	judge     judge
 	report    Report
 	failed    *Violation
@@ -132,6 +135,9 @@ func (w *world) draw() plan {
 	}
 	if r.IntN(3) == 0 {
 		p.loss, p.duplicates = r.IntN(30), r.IntN(30)
+	}
+	if r.IntN(4) == 0 {
+		p.config.RetentionBytes = int64(c.SegmentBytes) * int64(r.IntN(4))
 	}
 	if r.IntN(2) == 0 {
 		p.stragglers = r.IntN(60)
