@@ -34,7 +34,8 @@ test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m $$($(GO) list ./... | grep -v '/broker/conformance$$')
 	$(GO) test -timeout 10m ./broker/conformance # twenty thousand answers, which take four times as long under -race
 	$(GO) test -tags synctests -timeout 10m -run Groups ./broker/simtest
-	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./suites/verdict
+	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./matrix ./suites/verdict
+	cd compat-tests && $(GO) test -timeout 10m -run Matrix ./sarama ./kafkago
 
 .PHONY: test-slow
 test-slow: ## the tests of `test` with their long settings, and those behind the slow tag
@@ -97,33 +98,55 @@ chaos-one: ## five client libraries write and read for MINUTES (30), SIGKILL eac
 	cd compat-tests && MINUTES=$(or $(MINUTES),30) EVERY=$(EVERY) EVIDENCE=$(CURDIR)/docs/evidence/chaos.txt \
 	  $(GO) test -count=1 -timeout 24h -v ./chaos
 
+# Client libraries: each shows what package matrix asks for, and plays the life of a group.
+COMPAT        = cd compat-tests && $(GO) test -count=1 -timeout 20m
+COMPAT_GO     = ./matrix ./franz ./sarama ./kafkago ./confluentgo ./kcat
+COMPAT_JAVA   = ./javaclient ./javatools
+COMPAT_PYTHON = ./python
+COMPAT_NODE   = ./node
+
 .PHONY: compat
-compat: ## foreign clients in Go, and librdkafka (needs kcat)
-	cd compat-tests && $(GO) test -count=1 -timeout 20m -p 1 ./franz ./sarama ./kafkago ./kcat
+compat: compat-tools ## every client library (needs a C compiler, kcat, a JDK, Maven, Python with venv, Node.js with npm)
+	$(COMPAT) -p 2 $(COMPAT_GO) $(COMPAT_JAVA) $(COMPAT_PYTHON) $(COMPAT_NODE)
+
+.PHONY: compat-tools
+compat-tools:
+	@missing=; need() { eval "$$1" >/dev/null 2>&1 || { echo "make compat needs $$2" >&2; missing=1; }; }; \
+	need 'command -v cc' 'a C compiler (Debian: gcc libc6-dev)'; \
+	need 'command -v kcat' 'kcat (Debian: kcat)'; \
+	need 'command -v javac' 'a JDK (Debian: default-jdk-headless)'; \
+	need 'command -v mvn' 'Maven (Debian: maven)'; \
+	need 'python3 -c "import venv, ensurepip"' 'Python with venv (Debian: python3 python3-venv)'; \
+	need 'command -v npm' 'Node.js with npm (Debian: nodejs npm)'; \
+	test -z "$$missing"
+
+.PHONY: compat-go
+compat-go: ## client libraries in Go, and kcat (needs a C compiler and kcat)
+	$(COMPAT) -p 2 $(COMPAT_GO)
 
 .PHONY: compat-java
 compat-java: ## Kafka's own clients and command-line tools (needs a JDK, kcat, and Maven once)
-	cd compat-tests && $(GO) test -count=1 -timeout 10m -p 1 ./javaclient ./javatools
+	$(COMPAT) -p 1 $(COMPAT_JAVA)
 
 .PHONY: compat-streams
 compat-streams: ## a word count of Kafka Streams with a state store (needs a JDK, and Maven once)
 	cd compat-tests && $(GO) test -count=1 -timeout 5m ./streams
 
 .PHONY: compat-connect
-compat-connect: ## workers of Kafka Connect with file connectors (needs a JDK, and Maven once)
-	cd compat-tests && $(GO) test -count=1 -timeout 10m -p 1 ./connect
+compat-connect: ## workers of Kafka Connect with file connectors, MirrorMaker 2 from and to a real Kafka (needs a JDK, and Maven once)
+	cd compat-tests && $(GO) test -count=1 -timeout 10m -p 1 ./connect ./mirror
 
 .PHONY: compat-python
-compat-python: ## kafka-python (needs Python with venv, and pip once)
-	cd compat-tests && $(GO) test -count=1 -timeout 20m ./python
+compat-python: ## kafka-python, confluent-kafka and aiokafka (needs Python with venv, and pip once)
+	$(COMPAT) $(COMPAT_PYTHON)
 
 .PHONY: compat-node
-compat-node: ## KafkaJS (needs Node.js, and npm once)
-	cd compat-tests && $(GO) test -count=1 -timeout 20m ./node
+compat-node: ## KafkaJS and @platformatic/kafka (needs Node.js with npm, and npm once)
+	$(COMPAT) $(COMPAT_NODE)
 
 .PHONY: compat-kafka
-compat-kafka: ## the life of a group against Apache Kafka: are the tests right? (needs all of the above)
-	cd compat-tests && BROKER=kafka $(GO) test -count=1 -timeout 40m -p 1 -run 'Group$$|StaticMembers' ./franz ./sarama ./kafkago ./kcat ./javaclient ./python ./node
+compat-kafka: compat-tools ## the same against Apache Kafka: are the tests right?
+	cd compat-tests && BROKER=kafka $(GO) test -count=1 -timeout 60m -p 1 -run 'Group$$|StaticMembers$$|Matrix$$' $(COMPAT_GO) ./javaclient $(COMPAT_PYTHON) $(COMPAT_NODE)
 
 # Suites other projects wrote for their own clients, RUNS (1) times; BROKER=kafka runs them
 # against Apache Kafka 4.4 (needs Java, and Maven once).

@@ -20,7 +20,9 @@ func Quick(class string, args ...string) (*exec.Cmd, error) {
 	return CommandJVM(quick(), class, args...)
 }
 
-func quick() []string { return []string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"} }
+func quick() []string {
+	return []string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
+}
 
 // Process is a running program whose lines are kept. It ends with the test.
 type Process struct {
@@ -56,7 +58,9 @@ func RunConnect(t testing.TB, name, class string, args ...string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run(t, name, command(lib, quick(), class, args))
+	// What its log says without a configuration of it.
+	flags := append(quick(), "-Dorg.apache.logging.log4j.level=WARN")
+	return run(t, name, command(lib, flags, class, args))
 }
 
 func run(t testing.TB, name string, cmd *exec.Cmd) *Process {

@@ -127,8 +127,7 @@ func blurs() []struct{ pattern, with string } {
 		{`(Exception): .*`, "$1"},        // the kind of an error stays, its sentence goes
 		{`(Error while executing .* command :? ?).*`, "$1"},
 		{`(?m)^(Can not upgrade \S+ to \d+\.).*`, "$1"},
-		{`, ?durability=(fsync|replicated)`, ""}, // docs/divergence.md: topic-durability
-		{`(?m)^  durability=.*\n`, ""},           //
+		{`(?m)^  durability=.*\n`, ""}, // of --all: docs/divergence.md, topic-durability
 		{`(TopicId: |ClusterId: +|Cluster ID: )\S+`, "${1}ID"},
 		{`(?m)^(N|\d+)( +\t)[\w-]{22}`, "$1${2}ID"}, // kafka-metadata-quorum
 		{`\b1\d{12}\b`, "TIME"},
