@@ -1,26 +1,65 @@
 package matrix
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
 // Client is a library and what it cannot do, by capability.
 type Client struct {
-	Name   string
+	Name     string
+	Version  string
+	Language string
+	// Pin is what fixes its version, in go.mod, requirements.txt, package.json or pom.xml.
+	Pin    string
 	Cannot map[string]string
 	// EmptyIsNull says that a program cannot tell a value that is empty from one that is
 	// null.
 	EmptyIsNull bool
+	// Own is what else is the library's own, against any broker.
+	Own string
+}
+
+// Clients are all of them.
+func Clients() []Client {
+	return []Client{
+		Java(), Franz(), Sarama(), KafkaGo(), ConfluentGo(), Kcat(), ConfluentPython(), KafkaPython(), AIOKafka(), KafkaJS(), Platformatic(),
+	}
+}
+
+// Java is Kafka's own client.
+func Java() Client {
+	return Client{Name: "kafka-clients", Language: "Java", Version: "4.4.0", Pin: "<kafka.version>4.4.0</kafka.version>"}
 }
 
 // Franz is twmb/franz-go.
-func Franz() Client { return Client{Name: "franz-go"} }
+func Franz() Client {
+	return Client{Name: "franz-go", Language: "Go", Version: "1.22.3", Pin: "github.com/twmb/franz-go v1.22.3"}
+}
 
 // Sarama is IBM/sarama.
-func Sarama() Client { return Client{Name: "sarama"} }
+func Sarama() Client {
+	return Client{Name: "sarama", Language: "Go", Version: "1.61.1", Pin: "github.com/IBM/sarama v1.61.1"}
+}
 
 // KafkaGo is segmentio/kafka-go.
 func KafkaGo() Client {
-	return Client{Name: "kafka-go", EmptyIsNull: true, Cannot: map[string]string{
-		"idempotent producer": "its Writer has no producer id",
-		"delete records":      "it has no DeleteRecords",
-	}}
+	return Client{
+		Name: "kafka-go", Language: "Go", Version: "0.4.51", Pin: "github.com/segmentio/kafka-go v0.4.51", EmptyIsNull: true,
+		Cannot: map[string]string{
+			"idempotent producer": "its Writer has no producer id",
+			"delete records":      "it has no DeleteRecords",
+			staticMembers:         "its Reader has no group.instance.id",
+		},
+		Own: "a Writer asks for no acks by default; an empty value is read as null; after a lost connection the Reader commits again what is older",
+	}
+}
+
+// ConfluentGo is confluentinc/confluent-kafka-go.
+func ConfluentGo() Client {
+	return Client{Name: "confluent-kafka-go", Language: "Go, cgo (librdkafka)", Version: "2.11.1", Pin: "github.com/confluentinc/confluent-kafka-go/v2 v2.11.1"}
 }
 
 // Kcat is the command line of librdkafka.
@@ -31,30 +70,89 @@ func Kcat() Client {
 			cannot[c.name] = "it has no command for it"
 		}
 	}
-	return Client{Name: "kcat", Cannot: cannot}
+	return Client{Name: "kcat", Language: "C (librdkafka)", Cannot: cannot, Own: "it ends when its only connection is lost, unless told -E"}
 }
 
-// ConfluentGo is confluentinc/confluent-kafka-go.
-func ConfluentGo() Client { return Client{Name: "confluent-kafka-go"} }
+// ConfluentPython is confluent-kafka.
+func ConfluentPython() Client {
+	return Client{Name: "confluent-kafka", Language: "Python (librdkafka)", Version: "2.16.1", Pin: "confluent-kafka==2.16.1"}
+}
 
 // KafkaPython is kafka-python.
-func KafkaPython() Client { return Client{Name: "kafka-python"} }
-
-// ConfluentPython is confluent-kafka.
-func ConfluentPython() Client { return Client{Name: "confluent-kafka"} }
+func KafkaPython() Client {
+	return Client{Name: "kafka-python", Language: "Python", Version: "3.0.12", Pin: "kafka-python==3.0.12"}
+}
 
 // AIOKafka is aiokafka.
 func AIOKafka() Client {
-	return Client{Name: "aiokafka", Cannot: map[string]string{
-		"delete a group": "its admin client has no DeleteGroups",
-	}}
+	return Client{
+		Name: "aiokafka", Language: "Python", Version: "0.14.0", Pin: "aiokafka==0.14.0",
+		Cannot: map[string]string{
+			"delete a group": "its admin client has no DeleteGroups",
+			staticMembers:    "it does not know that an instance can be fenced",
+		},
+		Own:    "it alters configurations with the older request, which replaces all of a topic's",
+	}
 }
 
 // KafkaJS is tulios/kafkajs.
-func KafkaJS() Client { return Client{Name: "KafkaJS"} }
+func KafkaJS() Client {
+	return Client{
+		Name: "KafkaJS", Language: "JavaScript", Version: "2.2.4", Pin: `"kafkajs": "2.2.4"`,
+		Cannot: map[string]string{staticMembers: "it has no group.instance.id"},
+		Own:    "it brings gzip only: the other codecs are plugged in, as its documentation says",
+	}
+}
 
 // Platformatic is @platformatic/kafka.
-func Platformatic() Client { return Client{Name: "@platformatic/kafka"} }
+func Platformatic() Client {
+	return Client{
+		Name: "@platformatic/kafka", Language: "JavaScript", Version: "2.12.1", Pin: `"@platformatic/kafka": "2.12.1"`,
+		Cannot: map[string]string{staticMembers: "its commits do not carry the group.instance.id: of two members of one name, both go on"},
+		Own: "acks that the producer was made with are not heeded, those of a send are; after a rebalance it reads and commits again what is older; " +
+			"when the broker was killed its stream may stop fetching for good, which is left out of the life of its group",
+	}
+}
 
-// Java is Kafka's own client.
-func Java() Client { return Client{Name: "kafka-clients"} }
+// Capabilities of the life of a group, which package groups shows.
+const (
+	groupLife     = "the life of a group"
+	staticMembers = "static members"
+)
+
+// capabilityNames are all that there is to show.
+func capabilityNames() (all []string) {
+	for _, c := range capabilities() {
+		all = append(all, c.name)
+	}
+	return append(all, groupLife, staticMembers)
+}
+
+// Table is what the clients show, as Markdown.
+func Table() string {
+	all := capabilityNames()
+	var b strings.Builder
+	b.WriteString("| client | language | shows | what it cannot do, and what else is its own |\n|---|---|---|---|\n")
+	for _, c := range Clients() {
+		fmt.Fprintf(&b, "| %s | %s | %d of %d | %s |\n", strings.TrimSpace(c.Name+" "+c.Version), c.Language, len(all)-len(c.Cannot), len(all), c.remarks())
+	}
+	return b.String()
+}
+
+// remarks are what it cannot do, by reason, and its own ways.
+func (c Client) remarks() string {
+	reasons := map[string][]string{}
+	for _, name := range capabilityNames() {
+		if reason, cannot := c.Cannot[name]; cannot {
+			reasons[reason] = append(reasons[reason], name)
+		}
+	}
+	var all []string
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		all = append(all, fmt.Sprintf("*%s*: %s", strings.Join(reasons[reason], ", "), reason))
+	}
+	if c.Own != "" {
+		all = append(all, c.Own)
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,2 +1,3 @@
-// Package node drives klamm with KafkaJS (needs Node.js, and npm once).
+// Package node drives klamm with KafkaJS and @platformatic/kafka (needs Node.js with npm, and
+// npm once).
 package node

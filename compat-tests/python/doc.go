@@ -1,2 +1,3 @@
-// Package python drives klamm with kafka-python (needs Python with venv, and pip once).
+// Package python drives klamm with kafka-python, confluent-kafka and aiokafka (needs Python
+// with venv, and pip once).
 package python

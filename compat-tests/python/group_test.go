@@ -22,6 +22,14 @@ func member(t *testing.T, name, file string) groups.Program {
 
 func TestKafkaPythonGroup(t *testing.T) { groups.Run(t, member(t, "kafka-python", "member.py")) }
 
+func TestKafkaPythonStaticMembers(t *testing.T) {
+	groups.RunStatic(t, member(t, "kafka-python", "member.py"))
+}
+
 func TestConfluentGroup(t *testing.T) { groups.Run(t, member(t, "confluent-kafka", "confluent.py")) }
+
+func TestConfluentStaticMembers(t *testing.T) {
+	groups.RunStatic(t, member(t, "confluent-kafka", "confluent.py"))
+}
 
 func TestAIOKafkaGroup(t *testing.T) { groups.Run(t, member(t, "aiokafka", "aio_kafka.py")) }
