@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/broker/brokertest"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
@@ -199,20 +200,23 @@ func TestCreateTopicsValidates(t *testing.T) {
 }
 
 // redpanda#978, #4170, materialize#6078: answers lacked configuration. CreateTopics names
-// all of a topic's, and what the topic itself sets: durability too, which every topic
-// takes over from its cluster.
+// all of a topic's, and what the topic itself sets. The durability that it takes over from
+// its cluster is told as a default, which no tool copies to another cluster.
 func TestCreateTopicsAnswersAllConfiguration(t *testing.T) {
 	for _, durability := range []string{"fsync", "replicated"} {
 		run(t, func(t *testing.T, w *world) {
 			topic := ask[*kmsg.CreateTopicsResponse](w.conn, createTopic("t", 1, "retention.ms=5")).Topics[0]
-			got := map[string]string{}
+			all, own := map[string]string{}, map[string]string{}
 			for _, c := range topic.Configs {
+				if c.Value != nil {
+					all[c.Name] = *c.Value
+				}
 				if c.Source == int8(kmsg.ConfigSourceDynamicTopicConfig) {
-					got[c.Name] = *c.Value
+					own[c.Name] = *c.Value
 				}
 			}
-			if len(topic.Configs) != 38 || len(got) != 2 || got["retention.ms"] != "5" || got["durability"] != durability {
-				t.Errorf("%d settings, of the topic: %v", len(topic.Configs), got)
+			if len(topic.Configs) != 38 || len(own) != 1 || own["retention.ms"] != "5" || all["durability"] != durability {
+				t.Errorf("%d settings, of the topic: %v, durability %s", len(topic.Configs), own, all["durability"])
 			}
 		}, "durability="+durability)
 	}
@@ -230,4 +234,24 @@ func TestFramesThatAreNone(t *testing.T) {
 		}
 		w.create("after", 1)
 	})
+}
+
+// wurstmeister#559, bitnami/containers#12917, snuba#6562, cp-all-in-one#68: ids of clusters
+// were altered, or differed after a restart, and a step to format the directory was needed.
+func TestClusterIDIsKeptExactly(t *testing.T) {
+	const given = "4L6g3nShT-eMCtK--X86sw"
+	for _, settings := range [][]string{nil, {"cluster.id=" + given}} {
+		run(t, func(t *testing.T, w *world) {
+			id := func() string { return *ask[*kmsg.MetadataResponse](w.conn, metadataRequest(false)).ClusterID }
+			first := id()
+			if len(first) != 22 || settings != nil && first != given {
+				t.Errorf("cluster id %s with %v", first, settings)
+			}
+			brokertest.Stop(t, w.broker)
+			w.start() // which does not name it
+			if again := id(); again != first {
+				t.Errorf("cluster id %s after a restart, %s before", again, first)
+			}
+		}, settings...)
+	}
 }

@@ -3,5 +3,6 @@
 // the frames that a client sends. A test is named after what was wrong and says in its
 // comment where; what is right is what Apache Kafka 4.4 answers.
 //
-// A case that needs no complete broker has its test where the rule is.
+// docs/fieldcases.md lists all cases with their tests, also those that have their test
+// elsewhere, because they need more than one broker in memory, or less.
 package fieldcases

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -40,6 +41,26 @@ func TestSixtyFourMegabytes(t *testing.T) {
 	if code := broker.Stop(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, broker.Stderr())
 	}
+	if n := group.killed(); n > 0 {
+		t.Errorf("the kernel killed %d processes for their memory", n)
+	}
+}
+
+// 20,000 partitions fit in 1 GB, under load, and when the broker comes back after it was
+// killed (redpanda#3809, #6199, #9309, #17914, AutoMQ#139).
+func TestTwentyThousandPartitions(t *testing.T) {
+	const topics, partitions = 40, 500
+	group := newControlGroup(t, 1<<30, 100*runtime.NumCPU())
+	broker := harness.New(t)
+	broker.Prefix = group.prefix()
+	broker.Start()
+	for i := range topics {
+		createTopic(t, broker.Addr, fmt.Sprintf("wide-%d", i), partitions)
+	}
+	carry(t, broker.Addr, 4, 200_000)
+	broker.Kill()
+	broker.Start()
+	createTopic(t, broker.Addr, "one-more", 1)
 	if n := group.killed(); n > 0 {
 		t.Errorf("the kernel killed %d processes for their memory", n)
 	}

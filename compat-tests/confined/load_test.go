@@ -26,9 +26,7 @@ func dial(t testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
 func carry(t testing.TB, addr string, clients, records int) {
 	t.Helper()
 	const topic = "load"
-	if _, err := kadm.NewClient(dial(t, addr)).CreateTopic(t.Context(), 12, 1, nil, topic); err != nil {
-		t.Fatal(err)
-	}
+	createTopic(t, addr, topic, 12)
 	var work sync.WaitGroup
 	var failed atomic.Pointer[error]
 	for range clients {
@@ -65,6 +63,13 @@ func carry(t testing.TB, addr string, clients, records int) {
 	}
 	if t.Context().Err() != nil {
 		t.Fatalf("%d of %d records were read", seen.Load(), records)
+	}
+}
+
+func createTopic(t testing.TB, addr, name string, partitions int32) {
+	t.Helper()
+	if _, err := kadm.NewClient(dial(t, addr)).CreateTopic(t.Context(), partitions, 1, nil, name); err != nil {
+		t.Fatal(err)
 	}
 }
 
