@@ -316,3 +316,32 @@ func TestConnectionRateOfAListener(t *testing.T) {
 		}
 	})
 }
+
+// Quotas are in metadata: a broker that starts again keeps them from its first request on,
+// and connections from its first one.
+func TestQuotasAfterARestart(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *brokertest.Machine) {
+		first := m.Start(t)
+		createTopic(t, m, "t", 1)
+		setQuota(t, m, "client-id", "c", "producer_byte_rate", 1000)
+		setQuota(t, m, "ip", "", "connection_creation_rate", 1)
+		brokertest.Stop(t, first)
+		m.Start(t)
+		b := newBlunt(t, m, "c")
+		if ms := b.ask(produceTo("t", -1, 20_000)).(*kmsg.ProduceResponse).ThrottleMillis; ms < 9000 {
+			t.Errorf("throttled for %d ms", ms)
+		}
+		served := 0
+		for range 20 {
+			b := newBlunt(t, m, "x")
+			b.send(kmsg.NewPtrApiVersionsRequest())
+			_ = b.conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+			if _, err := readFrame(b.conn); err == nil {
+				served++
+			}
+		}
+		if served > 10 {
+			t.Errorf("%d of 20 connections were served at once", served)
+		}
+	})
+}
