@@ -91,7 +91,7 @@ func AIOKafka() Client {
 			"delete a group": "its admin client has no DeleteGroups",
 			staticMembers:    "it does not know that an instance can be fenced",
 		},
-		Own:    "it alters configurations with the older request, which replaces all of a topic's",
+		Own: "it alters configurations with the older request, which replaces all of a topic's",
 	}
 }
 
