@@ -38,6 +38,16 @@ func (f *failures) replica(id replica.TopicIDPartition) {
 	f.replicas = append(f.replicas, id)
 }
 
+// repaired ends the reports of a replica.
+func (f *failures) repaired(id replica.TopicIDPartition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replicas = slices.DeleteFunc(f.replicas, func(r replica.TopicIDPartition) bool { return r == id })
+	if f.node != nil {
+		f.node.ClearFailedReplica(id.TopicID, id.Partition)
+	}
+}
+
 // reportTo hands everything to a node that has not started yet, and all that follows.
 func (f *failures) reportTo(n *node.Node) {
 	f.mu.Lock()

@@ -288,13 +288,14 @@ func (b *Broker) newReplicas() *replica.Manager {
 	}
 	return replica.NewManager(replica.Options{
 		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: b.missingPaths(),
-		TopicConfig:     b.replicaTopicConfig,
-		AlterPartition:  &b.membership,
-		Following:       b.following(),
-		ReplicaLagMax:   b.cfg.Replication.LagTimeMax,
-		RecoveryThreads: func() int { return int(b.dynamic.get().Logs.RecoveryThreads) },
-		Progress:        b.recoveryProgress,
-		Keeper:          keeper,
+		TopicConfig:       b.replicaTopicConfig,
+		AlterPartition:    &b.membership,
+		OnReplicaRepaired: b.failures.repaired,
+		Following:         b.following(),
+		ReplicaLagMax:     b.cfg.Replication.LagTimeMax,
+		RecoveryThreads:   func() int { return int(b.dynamic.get().Logs.RecoveryThreads) },
+		Progress:          b.recoveryProgress,
+		Keeper:            keeper,
 		OnAllDirsOffline: func(err error) {
 			b.fail(fmt.Errorf("all log directories are offline: %w", err))
 		},

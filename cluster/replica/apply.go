@@ -108,9 +108,12 @@ func (m *Manager) applyTopics(now time.Time, delta *metadata.Delta, found map[To
 			id := TopicIDPartition{topic.ID, change.Index}
 			if h := m.get(id); h != nil {
 				m.assume(now, h, change.New)
-				continue
+			} else {
+				m.begin(now, id, topic.Name(), change.New, config(), found[id])
 			}
-			m.begin(now, id, topic.Name(), change.New, config(), found[id])
+			if h := m.get(id); h.Failure() != nil && m.repairable(h, change.New) {
+				m.repair(now, h, change.New, config())
+			}
 		}
 	}
 }

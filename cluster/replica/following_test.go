@@ -243,3 +243,33 @@ func TestFollowersKnowProducers(t *testing.T) {
 		expect(t, "end", int64(d.other.log(id).LogEnd()), int64(1))
 	})
 }
+
+// TestDamagedReplicaIsFetchedAgain (D24), but not before metadata says that it is needed no
+// more: while it is in the ISR it stays as it is.
+func TestDamagedReplicaIsFetchedAgain(t *testing.T) {
+	var repaired []TopicIDPartition
+	pairBubble(t, func(d *duo) {
+		id := d.topic("t", 1, pair)
+		d.must(id, "a", "b")
+		time.Sleep(2 * time.Second) // the flushed offsets are persisted
+		log := d.other.log(id).Path() + "/00000000000000000000.log"
+		d.other.crash()
+		if err := d.other.fs.Remove(log); err != nil {
+			t.Fatal(err)
+		}
+		d.other.start()
+		expect(t, "reported", d.other.m.DamagedReplicas(), []TopicIDPartition{id})
+		expect(t, "kept in the ISR", d.other.count("-stray"), 0)
+
+		d.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Index: id.Partition, ISR: []int32{1}})
+		expect(t, "set aside", d.other.count("-stray"), 1)
+		expect(t, "repaired", repaired, []TopicIDPartition{id})
+		time.Sleep(time.Second)
+		expect(t, "fetched again", int64(d.other.log(id).LogEnd()), int64(2))
+		expect(t, "no longer reported", len(d.other.m.DamagedReplicas()), 0)
+		d.lead(id, 2, 2)
+		expect(t, "the same records", d.other.read(id, 0), []string{"a", "b"})
+	}, withOptions(func(o *Options) {
+		o.OnReplicaRepaired = func(id TopicIDPartition) { repaired = append(repaired, id) }
+	}))
+}

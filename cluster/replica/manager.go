@@ -72,6 +72,10 @@ type Options struct {
 	// cannot do anything useful any more.
 	OnAllDirsOffline func(err error)
 
+	// OnReplicaRepaired is called when a replica that DamagedReplicas has reported, or
+	// LogFailed, is begun anew.
+	OnReplicaRepaired func(TopicIDPartition)
+
 	// MaxParkedProduces and MaxParkedFetches bound what waits; 0: purgatory's default.
 	MaxParkedProduces, MaxParkedFetches int
 
@@ -139,6 +143,9 @@ func setDefaults(o *Options) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.OnReplicaRepaired == nil {
+		o.OnReplicaRepaired = func(TopicIDPartition) {}
 	}
 	o.Following.setDefaults()
 	if o.OnAllDirsOffline == nil {

@@ -1,0 +1,49 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/logstore"
+)
+
+// repairable tells whether a damaged replica may be moved aside and fetched again (D24):
+// metadata says that it belongs to neither ISR nor ELR any more, and another broker leads.
+// Before that it could be the last copy of what was acknowledged, however bad.
+func (m *Manager) repairable(h *hosted, p *metadata.Partition) bool {
+	switch {
+	case p.Leader == metadata.NoLeader || p.Leader == m.opts.BrokerID,
+		slices.Contains(p.ISR, m.opts.BrokerID), slices.Contains(p.ELR, m.opts.BrokerID):
+		return false
+	case h.remains != nil:
+		return h.remains.offline() == nil
+	case h.log != nil:
+		return h.log.Failure() != nil && h.dir.offline() == nil
+	}
+	return false // there is no directory for it
+}
+
+// repair begins a damaged replica anew. Its files stay, as -stray.
+func (m *Manager) repair(now time.Time, h *hosted, p *metadata.Partition, c TopicConfig) {
+	id, topic := h.ID(), h.Topic()
+	m.fetchers.leave(id)
+	if err := m.setAside(now, h); err != nil {
+		m.opts.Logger.Error("damaged replica was not set aside", "topic", topic, "partition", id.Partition, "err", err)
+		return
+	}
+	delete(m.failed, id)
+	m.remove(id)
+	m.begin(now, id, topic, p, c, nil)
+	if begun := m.get(id); begun.Failure() == nil {
+		m.opts.Logger.Warn("damaged replica is fetched again", "topic", topic, "partition", id.Partition, "leader", p.Leader)
+		m.opts.OnReplicaRepaired(id)
+	}
+}
+
+func (m *Manager) setAside(now time.Time, h *hosted) error {
+	if h.log != nil {
+		return h.dir.SetAside(now, h.log)
+	}
+	return h.remains.SetAsideFailed(now, logstore.ID{Topic: h.Topic(), TopicID: h.ID().TopicID, Partition: h.ID().Partition})
+}
