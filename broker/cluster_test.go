@@ -429,9 +429,7 @@ func TestActiveControllerStops(t *testing.T) {
 		if took > 50*time.Millisecond {
 			c.t.Errorf("another controller after %v", took)
 		}
-		if ids := c.inService(other); len(ids) != 2 {
-			c.t.Errorf("in service: %v", ids)
-		}
+		c.eventually("it is out of service", 100*time.Millisecond, func() bool { return len(c.inService(other)) == 2 })
 		c.start(stopped)
 		c.createTopic(stopped, "after", 1)
 	})
@@ -483,5 +481,27 @@ func TestForeignDisk(t *testing.T) {
 		c.all[3].disk = own
 		c.refuse(c.all[3], "the log is that of the voters [3]")
 		c.createTopic(1, "after", 1)
+	})
+}
+
+// A broker that dies while the controller lives is out of service at once: the connection
+// of its heartbeats is gone, and its address refuses others.
+func TestBrokerDies(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		c.start(1, 2, 3)
+		dead := c.leader(1)%3 + 1
+		<-time.After(time.Second)
+		c.kill(dead)
+		other := dead%3 + 1
+		took := c.eventually("it is out of service", 5*time.Second, func() bool { return len(c.inService(other)) == 2 })
+		if took > 200*time.Millisecond {
+			c.t.Errorf("after %v", took)
+		}
+		<-time.After(20 * time.Second)
+		begin := time.Now()
+		c.start(dead)
+		if took := time.Since(begin); took > 500*time.Millisecond {
+			c.t.Errorf("its next start took %v", took)
+		}
 	})
 }

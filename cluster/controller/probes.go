@@ -15,6 +15,8 @@ const (
 	// probePause separates the two refusals that it takes: a process that restarts its
 	// listener refuses for a moment.
 	probePause = 50 * time.Millisecond
+	// maxDials bounds one probe.
+	maxDials = 3
 )
 
 // probes dials addresses of brokers that may be dead, one probe at a time per broker and
@@ -60,15 +62,32 @@ func (p *probes) start(ctx context.Context, r probeResult, at metadata.Endpoint)
 	return true
 }
 
+// refusesTwice dials up to three times. A process that is being killed may still accept when
+// its connections are closed already: its sockets are closed one after the other.
 func (p *probes) refusesTwice(ctx context.Context, at metadata.Endpoint) bool {
-	if !p.refuses(ctx, at) {
-		return false
+	inARow := 0
+	for dials := range maxDials {
+		if dials > 0 && !pause(ctx, probePause) {
+			return false
+		}
+		if !p.refuses(ctx, at) {
+			inARow = 0
+			continue
+		}
+		if inARow++; inARow == 2 {
+			return true
+		}
 	}
-	pause := time.NewTimer(probePause)
-	defer pause.Stop()
+	return false
+}
+
+// pause sleeps, false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
 	select {
-	case <-pause.C:
-		return p.refuses(ctx, at)
+	case <-t.C:
+		return true
 	case <-ctx.Done():
 		return false
 	}

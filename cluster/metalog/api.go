@@ -135,12 +135,14 @@ type Timing struct {
 	EnqueueTimeout   time.Duration // a proposal waits so long for Raft to take it
 }
 
-// TimingForQuorum notices the loss of a leader and elects another in 200–300 ms.
+// TimingForQuorum notices the loss of a leader and elects another in 200–600 ms. It could be
+// done in half of that, but then a machine that is busy with something else is taken for
+// dead.
 func TimingForQuorum() Timing {
 	return Timing{
-		HeartbeatTimeout: 150 * time.Millisecond,
-		ElectionTimeout:  150 * time.Millisecond,
-		LeaderLease:      100 * time.Millisecond,
+		HeartbeatTimeout: 200 * time.Millisecond,
+		ElectionTimeout:  200 * time.Millisecond,
+		LeaderLease:      150 * time.Millisecond,
 		CommitTimeout:    100 * time.Millisecond,
 		EnqueueTimeout:   10 * time.Second,
 	}

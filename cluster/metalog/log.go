@@ -21,6 +21,7 @@ import (
 type Log struct {
 	opts    Options
 	raft    *raft.Raft
+	started chan struct{} // closed when raft is set
 	trans   *transport
 	store   *guard
 	space   *spaceWatch
@@ -142,6 +143,7 @@ func (o *Options) setDefaults() {
 func newLog(o Options) *Log {
 	m := newMetrics(o.Registerer)
 	l := &Log{
+		started:     make(chan struct{}),
 		opts:        o,
 		space:       newSpaceWatch(&o, m),
 		loader:      newLoader(o.Publishers, m),

@@ -25,9 +25,11 @@ type quiet struct {
 	quietFor time.Duration
 
 	mu      sync.Mutex
-	peers   map[raft.ServerID]heard // that answered last time; bounded by the members
-	applied uint64                  // index of the last entry that this node has applied
-	sent    int                     // messages that went to peers; for tests
+	peers   map[raft.ServerID]heard         // that answered last time; bounded by the members
+	absent  map[raft.ServerID]chan struct{} // closed when the peer answers again
+	applied uint64                          // index of the last entry that this node has applied
+	term    uint64                          // the highest of a message
+	sent    int                             // messages that went to peers; for tests
 	closed  bool
 	telling sync.WaitGroup // of commits; no more than one for each peer
 }
@@ -48,7 +50,7 @@ type heard struct {
 func (h *heard) last() uint64 { return h.agreed.PrevLogEntry }
 
 func newQuiet(t Timing) *quiet {
-	return &quiet{quietFor: min(t.HeartbeatTimeout, t.LeaderLease) / 2, peers: map[raft.ServerID]heard{}}
+	return &quiet{quietFor: min(t.HeartbeatTimeout/5, t.LeaderLease/4), peers: map[raft.ServerID]heard{}, absent: map[raft.ServerID]chan struct{}{}}
 }
 
 // AppendEntries implements raft.Transport.
@@ -60,6 +62,9 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	err := t.raftTransport.AppendEntries(id, target, args, resp)
 	t.quiet.note(id, target, args, resp, err, began)
 	t.tellCommit(id)
+	if err != nil && !isHeartbeat(args) {
+		t.awaitReturn(id, args.Term)
+	}
 	return err
 }
 
@@ -81,6 +86,7 @@ func (q *quiet) note(id raft.ServerID, target raft.ServerAddress, args *raft.App
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sent++
+	q.term = max(q.term, args.Term)
 	if err != nil || !resp.Success || resp.Term > args.Term {
 		delete(q.peers, id)
 		return
@@ -102,6 +108,10 @@ func (q *quiet) note(id raft.ServerID, target raft.ServerAddress, args *raft.App
 		}
 	}
 	q.peers[id] = h
+	if back := q.absent[id]; back != nil {
+		close(back)
+		delete(q.absent, id)
+	}
 }
 
 // hasApplied has peers told that entries up to index are committed.
@@ -171,6 +181,54 @@ func (q *quiet) told(id raft.ServerID) {
 		h.telling = false
 		q.peers[id] = h
 	}
+}
+
+// returnPoll is how often a wait for a peer looks whether this node still leads.
+const returnPoll = 500 * time.Millisecond
+
+// awaitReturn holds a message back that could not be sent, until the peer answers heartbeats
+// again. Raft would wait by itself, but longer and longer, up to ten seconds: so long a node
+// that is back would see nothing of the log.
+func (t *transport) awaitReturn(id raft.ServerID, term uint64) {
+	timer := time.NewTimer(returnPoll)
+	defer timer.Stop()
+	for {
+		back := t.quiet.awaitAnswer(id)
+		if back == nil {
+			return
+		}
+		select {
+		case <-back:
+			return
+		case <-t.stop:
+			return
+		case <-timer.C:
+			if t.quiet.highest() > term || !t.leads() {
+				return
+			}
+			timer.Reset(returnPoll)
+		}
+	}
+}
+
+// awaitAnswer is closed when a peer has answered; nil if it has since it last failed to.
+func (q *quiet) awaitAnswer(id raft.ServerID) <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, answers := q.peers[id]; answers {
+		return nil
+	}
+	if q.absent[id] == nil {
+		q.absent[id] = make(chan struct{})
+	}
+	return q.absent[id]
+}
+
+// highest is the highest term of a message to a peer.
+func (q *quiet) highest() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.term
 }
 
 // isHeartbeat knows a message that says nothing of the log.

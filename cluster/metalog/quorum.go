@@ -66,9 +66,10 @@ func (l *Log) startRaft() error {
 		return err
 	}
 	config := l.raftConfig()
-	l.trans = newTransport(&l.opts, string(l.serverAddress(l.self())), config.Logger)
+	l.trans = newTransport(&l.opts, string(l.serverAddress(l.self())), l.leads, config.Logger)
 	err = l.newRaft(config, cache, snapshots)
 	if err == nil {
+		close(l.started)
 		err = l.checkIdentity()
 	}
 	if err != nil {
@@ -222,6 +223,16 @@ func (l *Log) checkVoters(servers []raft.Server) error {
 			"is this the disk of another cluster? A cluster of one cannot become one of several by configuration", known, l.opts.Voters)
 	}
 	return nil
+}
+
+// leads is for those that Raft itself may call before it is known here.
+func (l *Log) leads() bool {
+	select {
+	case <-l.started:
+		return l.raft.State() == raft.Leader
+	default:
+		return true
+	}
 }
 
 func (l *Log) servers() []raft.Server { return l.raft.GetConfiguration().Configuration().Servers }

@@ -21,6 +21,7 @@ const (
 type transport struct {
 	raftTransport
 	quiet *quiet
+	leads func() bool // whether this node leads
 	own   chan raft.RPC
 	stop  chan struct{}
 	done  chan struct{}
@@ -34,8 +35,8 @@ type raftTransport interface {
 	raft.WithClose
 }
 
-func newTransport(o *Options, address string, logger hclog.Logger) *transport {
-	t := &transport{quiet: newQuiet(o.Timing), own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
+func newTransport(o *Options, address string, leads func() bool, logger hclog.Logger) *transport {
+	t := &transport{quiet: newQuiet(o.Timing), leads: leads, own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
 	if o.Stream == nil {
 		_, t.raftTransport = raft.NewInmemTransport(raft.ServerAddress(address))
 	} else {
