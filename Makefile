@@ -104,10 +104,11 @@ COMPAT_GO     = ./matrix ./franz ./sarama ./kafkago ./confluentgo ./kcat
 COMPAT_JAVA   = ./javaclient ./javatools
 COMPAT_PYTHON = ./python
 COMPAT_NODE   = ./node
+COMPAT_APPS   = ./streams ./connect ./mirror
 
 .PHONY: compat
-compat: compat-tools ## every client library (needs a C compiler, kcat, a JDK, Maven, Python with venv, Node.js with npm)
-	$(COMPAT) -p 2 $(COMPAT_GO) $(COMPAT_JAVA) $(COMPAT_PYTHON) $(COMPAT_NODE)
+compat: compat-tools ## every client library, Kafka Streams, Connect and MirrorMaker (needs a C compiler, kcat, a JDK, Maven, Python with venv, Node.js with npm)
+	$(COMPAT) -p 2 $(COMPAT_GO) $(COMPAT_JAVA) $(COMPAT_PYTHON) $(COMPAT_NODE) $(COMPAT_APPS)
 
 .PHONY: compat-tools
 compat-tools:
@@ -130,11 +131,11 @@ compat-java: ## Kafka's own clients and command-line tools (needs a JDK, kcat, a
 
 .PHONY: compat-streams
 compat-streams: ## a word count of Kafka Streams with a state store (needs a JDK, and Maven once)
-	cd compat-tests && $(GO) test -count=1 -timeout 5m ./streams
+	$(COMPAT) ./streams
 
 .PHONY: compat-connect
 compat-connect: ## workers of Kafka Connect with file connectors, MirrorMaker 2 from and to a real Kafka (needs a JDK, and Maven once)
-	cd compat-tests && $(GO) test -count=1 -timeout 10m -p 1 ./connect ./mirror
+	$(COMPAT) -p 1 ./connect ./mirror
 
 .PHONY: compat-python
 compat-python: ## kafka-python, confluent-kafka and aiokafka (needs Python with venv, and pip once)
@@ -147,6 +148,7 @@ compat-node: ## KafkaJS and @platformatic/kafka (needs Node.js with npm, and npm
 .PHONY: compat-kafka
 compat-kafka: compat-tools ## the same against Apache Kafka: are the tests right?
 	cd compat-tests && BROKER=kafka $(GO) test -count=1 -timeout 60m -p 1 -run 'Group$$|StaticMembers$$|Matrix$$' $(COMPAT_GO) ./javaclient $(COMPAT_PYTHON) $(COMPAT_NODE)
+	cd compat-tests && BROKER=kafka $(GO) test -count=1 -timeout 30m -p 1 -run 'Habits|Outlives|Tools|WordCount|FileToFile' ./javaclient ./javatools ./streams ./connect
 
 # Suites other projects wrote for their own clients, RUNS (1) times; BROKER=kafka runs them
 # against Apache Kafka 4.4 (needs Java, and Maven once).
