@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,4 +228,55 @@ func (c *nodes) strays(id int32) (n int) {
 		}
 	}
 	return n
+}
+
+// TestIsolatedLeader is cut off from everybody for a while and knows nothing of it. With
+// min.insync.replicas=2 what it takes meanwhile is not acknowledged; when it is back it
+// gives that up and follows (T21, T26).
+func TestIsolatedLeader(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		for _, m := range c.all {
+			m.machine.Settings = append(m.machine.Settings, "min.insync.replicas=2")
+		}
+		c.start(1, 2, 3)
+		c.createTopic(1, "t", 3)
+		s := c.produce("t")
+		for _, victim := range []int32{2, 3, 1} {
+			<-time.After(2 * time.Second)
+			c.net.Isolate(c.all[victim].machine.Name)
+			<-time.After(6 * time.Second)
+			c.net.Rejoin(c.all[victim].machine.Name)
+			c.inSync(victim, "t")
+		}
+		s.end()
+	})
+}
+
+// TestReassignment moves partitions to other brokers under a producer.
+func TestReassignment(t *testing.T) {
+	clusterTest(t, []string{"broker,controller", "broker,controller", "broker,controller", "broker", "broker"}, func(c *nodes) {
+		c.start(1, 2, 3, 4, 5)
+		c.createTopic(1, "t", 3)
+		s := c.produce("t")
+		<-time.After(time.Second)
+		c.admin(1, func(ctx context.Context, adm *kadm.Client) {
+			var req kadm.AlterPartitionAssignmentsReq
+			req.Assign("t", 0, []int32{4, 5, 1})
+			req.Assign("t", 1, []int32{5, 4, 2})
+			req.Assign("t", 2, []int32{3, 4, 5})
+			if _, err := adm.AlterPartitionAssignments(ctx, req); err != nil {
+				t.Error(err)
+			}
+		})
+		c.eventually("the partitions have moved", 30*time.Second, func() bool {
+			for _, p := range c.all[1].b.Image().Topic("t").Partitions {
+				if len(p.AddingReplicas)+len(p.RemovingReplicas) > 0 || !slices.Contains(p.Replicas, 4) || !slices.Contains(p.Replicas, 5) || len(p.ISR) < 3 {
+					return false
+				}
+			}
+			return true
+		})
+		<-time.After(time.Second)
+		s.end()
+	})
 }
