@@ -98,7 +98,7 @@ func TestFileToFile(t *testing.T) {
 	a.connector("source", map[string]string{"connector.class": "FileStreamSource", "file": f.in, "topic": "lines", "batch.size": "100000"})
 	a.connector("sink", map[string]string{
 		"connector.class": "FileStreamSink", "file": f.out, "topics": "lines",
-		"consumer.override.auto.offset.reset": "earliest", "consumer.override.session.timeout.ms": "6000",
+		"consumer.override.auto.offset.reset": "earliest", "consumer.override.session.timeout.ms": "10000",
 	})
 	await(t, "the file is through", f.equal)
 	b := startWorker(t, "b", broker.Address())

@@ -41,8 +41,7 @@ func startWorker(t testing.TB, name, bootstrap string) *worker {
 		"config.storage.topic=connect-configs", "config.storage.replication.factor=1",
 		"offset.storage.topic=connect-offsets", "offset.storage.replication.factor=1", "offset.storage.partitions=5",
 		"status.storage.topic=connect-status", "status.storage.replication.factor=1",
-		"offset.flush.interval.ms=500", "session.timeout.ms=6000", "heartbeat.interval.ms=1000",
-		"scheduled.rebalance.max.delay.ms=0", "plugin.discovery=service_load",
+		"offset.flush.interval.ms=500", "scheduled.rebalance.max.delay.ms=0", "plugin.discovery=service_load",
 	}
 	file := filepath.Join(t.TempDir(), "worker.properties")
 	if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")+"\n"), 0o644); err != nil {

@@ -4,6 +4,7 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -20,7 +21,7 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
  * Counts the words of topic "lines" in a store on RocksDB, and writes each new count to topic
- * "counts". Arguments: bootstrap servers, directory of the state. It prints its state
+ * "counts". Arguments: bootstrap servers, directory of the state, session timeout in ms. It prints its state
  * whenever that changes, and what is in the store when SIGTERM comes, before it closes.
  */
 public final class WordCount {
@@ -41,7 +42,7 @@ public final class WordCount {
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 200);
         config.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, 500);
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0); // each count is written
-        config.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
+        config.put(StreamsConfig.consumerPrefix("session.timeout.ms"), args[2]);
         config.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
 
         KafkaStreams streams = new KafkaStreams(builder.build(), config);
@@ -53,7 +54,7 @@ public final class WordCount {
         CountDownLatch closed = new CountDownLatch(1);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             print(streams);
-            streams.close();
+            streams.close(CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
             System.out.println("closed");
             closed.countDown();
         }));

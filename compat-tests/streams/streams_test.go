@@ -6,7 +6,9 @@ import (
 	"maps"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -19,11 +21,19 @@ const (
 	changelog   = application + "-words-changelog"
 )
 
-// app starts an instance of the application; it keeps its state in dir.
-func (w *world) app(name, dir string) *java.Process {
+// Sessions of the application's consumers: as long as by default where each word must be
+// counted once, although the machine may be slow, and short where an instance is killed.
+const (
+	long  = 45 * time.Second
+	short = 6 * time.Second
+)
+
+// app starts an instance of the application, with a state of its own.
+func (w *world) app(name string, session time.Duration) *java.Process {
 	w.t.Helper()
 	_, file, _, _ := runtime.Caller(0)
-	return java.Run(w.t, name, filepath.Join(filepath.Dir(file), "WordCount.java"), w.cluster.Address(), dir)
+	return java.Run(w.t, name, filepath.Join(filepath.Dir(file), "WordCount.java"),
+		w.cluster.Address(), w.t.TempDir(), strconv.FormatInt(session.Milliseconds(), 10))
 }
 
 // Each word is counted once, whoever counts: one instance, two of them, one that has to
@@ -31,11 +41,11 @@ func (w *world) app(name, dir string) *java.Process {
 // nothing when the broker is.
 func TestWordCount(t *testing.T) {
 	w := newWorld(t)
-	a := w.app("a", t.TempDir())
+	a := w.app("a", long)
 	w.write(1000)
 	w.await("one instance has counted", w.exact)
 
-	b := w.app("b", t.TempDir())
+	b := w.app("b", long)
 	b.Await("^state RUNNING")
 	a.Await("^state REBALANCING")
 	w.write(1000)
@@ -48,7 +58,7 @@ func TestWordCount(t *testing.T) {
 	w.await("everything is committed", w.committed)
 	w.judgeTopics()
 
-	c := w.app("c", t.TempDir())
+	c := w.app("c", short)
 	w.write(1000)
 	w.await("a new one counts", w.counting)
 	w.cluster.Kill()
@@ -57,7 +67,7 @@ func TestWordCount(t *testing.T) {
 	w.await("counting goes on after the broker was killed", w.complete)
 	c.Kill()
 	w.write(1000)
-	w.app("d", t.TempDir())
+	w.app("d", short)
 	w.await("an instance takes over from one that was killed", w.complete)
 }
 
