@@ -33,7 +33,7 @@ run: build ## run a broker on 127.0.0.1:9092 with its data in ./klamm-data
 test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m $$($(GO) list ./... | grep -v '/broker/conformance$$')
 	$(GO) test -timeout 10m ./broker/conformance # twenty thousand answers, which take four times as long under -race
-	$(GO) test -tags synctests -timeout 10m -run Groups ./broker/simtest
+	$(GO) test -tags synctests -timeout 10m -run Groups ./broker/simtest ./broker
 	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./matrix ./suites/verdict
 	cd compat-tests && $(GO) test -timeout 10m -run Matrix ./sarama ./kafkago
 
@@ -204,9 +204,10 @@ exchange: ## segments of Klamm served by Kafka, and the other way round (needs J
 	cd compat-tests && $(GO) test -count=1 -timeout 20m ./exchange
 
 .PHONY: sim
-sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier from FIRST on, a tenth of the real one
+sim: ## brokers through crashes and power cuts: SEEDS seeds of the exact tier from FIRST on, a quarter as clusters, a tenth of the real one
 	@mkdir -p docs/evidence
 	$(SIM_ENV) KLAMM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run Seeds ./broker/simtest/exact
+	$(SIM_ENV) KLAMM_SEEDS=$$(( ($(SEEDS) + 3) / 4 )) $(GO) test -count=1 -timeout 60m -v -run 'Seeds$$' ./broker/simtest/exact/cluster
 	$(GO) test -count=1 -timeout 60m -v -run '^TestExact$$' ./cluster/coordinator -seeds $(SEEDS) -first $(FIRST)
 	$(SIM_ENV) KLAMM_SEEDS=$$(( ($(SEEDS) + 9) / 10 )) $(GO) test -tags synctests -count=1 -timeout 60m -run Seeds ./broker/simtest
 
