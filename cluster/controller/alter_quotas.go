@@ -126,8 +126,8 @@ func (a *quotaAlteration) resolve() (metadata.QuotaEntity, error) {
 	return e, nil
 }
 
-// isAddress takes addresses alone. Kafka asks a name server about anything else, and then
-// never uses the name, since connections come from addresses.
+// isAddress takes addresses alone. Kafka asks a name server about anything else; here that
+// would keep the controller waiting, and brokers could be told different addresses.
 func isAddress(text string) bool {
 	_, err := netip.ParseAddr(text)
 	return err == nil
