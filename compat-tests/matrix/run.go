@@ -57,6 +57,9 @@ func Run(t *testing.T, c Client, start func(t testing.TB, bootstrap string) Sess
 	r := &run{client: c, tap: p, session: start(t, p.Addr), judge: judge, admin: kadm.NewClient(judge)}
 	r.t = t
 	r.writeCorpus()
+	if kafka() {
+		r.awaitCoordinator()
+	}
 	for _, can := range capabilities() {
 		if reason, cannot := c.Cannot[can.name]; cannot {
 			t.Logf("cannot: %s: %s", can.name, reason)
@@ -68,6 +71,16 @@ func Run(t *testing.T, c Client, start func(t testing.TB, bootstrap string) Sess
 		})
 	}
 	t.Logf("%s has sent: %s", c.Name, versions(p.Seen(0)))
+}
+
+// awaitCoordinator has the topic of the coordinators created: on Kafka that takes longer
+// than some clients wait.
+func (r *run) awaitCoordinator() {
+	r.t.Helper()
+	r.await("groups have a coordinator", func() (bool, error) {
+		_, err := r.admin.FetchOffsets(r.context(), readers)
+		return err == nil, err
+	})
 }
 
 // versions are the requests that were seen, each version of each once.
