@@ -112,7 +112,7 @@ func (l *Log) secureStartNow() error {
 // checkpointAllLogStarts persists where every log begins.
 func (d *Dir) checkpointAllLogStarts() error {
 	var failed error
-	for _, l := range d.Logs() {
+	for _, l := range d.everyLog() {
 		if l.usable() == nil {
 			failed = errors.Join(failed, l.secureStartNow())
 		}
@@ -124,7 +124,7 @@ func (d *Dir) checkpointAllLogStarts() error {
 func (d *Dir) checkpointLogStarts() error {
 	d.marks.lock()
 	defer d.marks.unlock()
-	for _, l := range d.Logs() {
+	for _, l := range d.everyLog() {
 		if !l.isClosed() {
 			d.marks.setStart(l.id, l.belowCut(l.securedLogStart(d.marks.persistedRecovery(l.id))))
 		}

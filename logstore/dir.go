@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -100,6 +101,7 @@ type Dir struct {
 	mu           sync.Mutex
 	meta         meta
 	logs         map[checkpoint.TopicIDPartition]*Log
+	futures      map[checkpoint.TopicIDPartition]*Log // see Move
 	failed       map[checkpoint.TopicIDPartition]failedDir
 	segOptions   map[segmentSizes]*segment.Options
 	retired      []retiredDir
@@ -131,6 +133,7 @@ func OpenDir(o DirOptions) (*Dir, error) {
 		identity:   make(chan struct{}, 1),
 		securing:   make(chan struct{}, 1),
 		logs:       make(map[checkpoint.TopicIDPartition]*Log),
+		futures:    make(map[checkpoint.TopicIDPartition]*Log),
 		failed:     make(map[checkpoint.TopicIDPartition]failedDir),
 		segOptions: make(map[segmentSizes]*segment.Options),
 		moved:      make(map[*Log]struct{}),
@@ -296,16 +299,30 @@ func (d *Dir) Log(topicID uuid.UUID, partition int32) *Log {
 func (d *Dir) Logs() []*Log {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	logs := slices.Collect(maps.Values(d.logs))
-	slices.SortFunc(logs, compareLogs)
-	return logs
+	return sorted(maps.Values(d.logs))
 }
 
-func sortedLogs(set map[*Log]struct{}) []*Log {
-	logs := slices.Collect(maps.Keys(set))
-	slices.SortFunc(logs, compareLogs)
-	return logs
+// Futures is all copies in the making, in the same order.
+func (d *Dir) Futures() []*Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return sorted(maps.Values(d.futures))
 }
+
+// everyLog is both.
+func (d *Dir) everyLog() []*Log { return append(d.Logs(), d.Futures()...) }
+
+// shelf is where a log is kept. Callers hold mu.
+func (d *Dir) shelf(l *Log) map[checkpoint.TopicIDPartition]*Log {
+	if l.future {
+		return d.futures
+	}
+	return d.logs
+}
+
+func sorted(logs iter.Seq[*Log]) []*Log { return slices.SortedFunc(logs, compareLogs) }
+
+func sortedLogs(set map[*Log]struct{}) []*Log { return sorted(maps.Keys(set)) }
 
 func compareLogs(a, b *Log) int {
 	return cmp.Or(cmp.Compare(a.id.Topic, b.id.Topic), cmp.Compare(a.id.Partition, b.id.Partition))

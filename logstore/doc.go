@@ -43,6 +43,8 @@
 //	new start    write who has produced what lies below it, sync, persist the log start
 //	retain       the same, sync what the log begins with then, remove files
 //	move point   write snapshot, indexes, epochs; sync; wait for the flush; persist
+//	move a log   to another directory: sync and mark the copy, give it the log's name, only
+//	             then take the log's away (see Move)
 //
 // A failed sync takes the directory offline for good: what it should have written is
 // unknown, and a second sync would answer without having tried (see distrust.go for the
@@ -58,8 +60,9 @@
 //
 // FORMAT.md has the bytes. Reading order: log.go (the state), append.go, roll.go,
 // follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
-// marks.go, checkpoints.go, recoverypoint.go; then open.go and recovery.go; the drivers
-// are committer.go and keeper.go.
+// marks.go, checkpoints.go, recoverypoint.go; then open.go and recovery.go; move.go and
+// finish.go, how a log gets into another directory; the drivers are committer.go and
+// keeper.go.
 //
 // # Goroutines
 //

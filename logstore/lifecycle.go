@@ -156,7 +156,7 @@ func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
 			return l.ioError("retire", err)
 		}
 		d.mu.Lock()
-		delete(d.logs, l.id.key())
+		delete(d.shelf(l), l.id.key())
 		if suffix == deleteSuffix {
 			d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli() + l.Config().FileDeleteDelayMs})
 		}
@@ -283,7 +283,7 @@ func (l *Log) abandon() {
 // Abandon closes all files without flushing or marking anything, as a crash would. The
 // lock is given up.
 func (d *Dir) Abandon() {
-	for _, l := range d.Logs() {
+	for _, l := range d.everyLog() {
 		l.abandon()
 	}
 	d.release()
@@ -301,7 +301,7 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 	if err := d.Err(); err != nil || !d.opened {
 		return err
 	}
-	logs := d.Logs()
+	logs := d.everyLog()
 	for _, l := range logs {
 		if !l.settled() || l.needsDirSync() {
 			d.wantFlush(l)

@@ -42,6 +42,8 @@ type Log struct {
 	dir  *Dir
 	id   ID
 	path string
+	// future is set for good if the log is a copy in the making (see Move).
+	future bool
 
 	config atomic.Pointer[Config]
 	epochs *epoch.Cache // changed under writer, read at any time
@@ -333,7 +335,7 @@ func (l *Log) fail(err error) {
 		return
 	}
 	l.dir.o.Logger.Error("partition log failed", "log", l.path, "err", err)
-	if l.dir.o.OnLogFailed != nil {
+	if l.dir.o.OnLogFailed != nil && !l.future {
 		go l.dir.o.OnLogFailed(l, err)
 	}
 }

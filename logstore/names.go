@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
 // Suffixes of partition directories that are no longer, or not yet, a partition's log
@@ -38,6 +40,23 @@ func retiredDirName(rand io.Reader, topic string, partition int32, suffix string
 	}
 	tail := "-" + strconv.Itoa(int(partition)) + "." + hex.EncodeToString(unique[:]) + suffix
 	return topic[:min(len(topic), maxNameLen-len(tail))] + tail, nil
+}
+
+// futureDirName is "<topic>-<partition>.<32 hex digits>-future". Unlike the others it is
+// never cut: it must tell the topic.
+func futureDirName(rand io.Reader, topic string, partition int32) (string, error) {
+	if !HasFutureName(topic, partition) {
+		return "", fmt.Errorf("the name of topic %s is too long: %w", topic, kafkaerr.InvalidTopic)
+	}
+	return retiredDirName(rand, topic, partition, futureSuffix)
+}
+
+// HasFutureName tells whether a log of that partition can be moved: a directory's name has
+// room for the topic's and all that Kafka adds to it (KAFKA-4893). Kafka writes the unique
+// part as hex digits without dashes, as it is here.
+func HasFutureName(topic string, partition int32) bool {
+	const unique = 1 + 2*16
+	return len(partitionDirName(topic, partition))+unique+len(futureSuffix) <= maxNameLen
 }
 
 // dirKind is what a directory's name says about it.

@@ -37,7 +37,9 @@ type FailedLog struct {
 
 // OpenReport tells what start found.
 type OpenReport struct {
-	Opened   []*Log
+	Opened []*Log
+	// Futures are copies that an earlier run has begun to make (see Move).
+	Futures  []*Log
 	Failed   []FailedLog
 	SetAside []string // names of directories that were renamed to -stray
 }
@@ -80,6 +82,7 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 			j.add(e.Name())
 		}
 	}
+	j.passOverFutures()
 	if len(j.left) > 0 {
 		d.o.Logger.Warn("directories that were set aside are left alone", "dir", d.o.Path, "count", len(j.left), "first", j.left[0])
 	}
@@ -89,8 +92,11 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 	if err := j.setAside(); err != nil {
 		return j.report, err
 	}
-	j.findMissing()
 	j.settle()
+	if err := j.discard(); err != nil {
+		return j.report, err
+	}
+	j.findMissing()
 	j.report.sort()
 	if err := d.endDistrust(); err != nil {
 		return j.report, err
@@ -105,18 +111,20 @@ type openJob struct {
 	p    OpenLogsParams
 	dirs []partitionName
 
-	mu     sync.Mutex
-	done   int
-	opened []*opening
-	stray  []strayDirectory
-	left   []string // paths of directories that are nobody's any more
-	report OpenReport
+	mu        sync.Mutex
+	done      int
+	opened    []*opening
+	stray     []strayDirectory
+	discarded []failedDir // copies in the making that are of no use
+	left      []string    // paths of directories that are nobody's any more
+	report    OpenReport
 }
 
 type partitionName struct {
 	name      string // of the directory
 	topic     string
 	partition int32
+	future    bool
 }
 
 // strayDirectory is a partition's directory that does not say which topic's.
@@ -130,12 +138,14 @@ func (j *openJob) add(name string) {
 	d := j.d
 	switch kind, topic, partition := parseDirName(name); kind {
 	case partitionDir:
-		j.dirs = append(j.dirs, partitionName{name, topic, partition})
+		j.dirs = append(j.dirs, partitionName{name: name, topic: topic, partition: partition})
+	case futureDir:
+		j.dirs = append(j.dirs, partitionName{name: name, topic: topic, partition: partition, future: true})
 	case deletedDir:
 		d.retired = append(d.retired, retiredDir{
 			path: d.file(name), dueMs: j.p.Now.UnixMilli() + DefaultConfig().FileDeleteDelayMs,
 		})
-	case strayDir, futureDir:
+	case strayDir:
 		j.left = append(j.left, d.file(name))
 	default:
 		d.o.Logger.Debug("directory holds no partition", "dir", d.file(name))
@@ -198,6 +208,10 @@ func (j *openJob) openSome(ctx context.Context, dirs []partitionName) (again []p
 func (j *openJob) open(dir partitionName) error {
 	d, path := j.d, j.d.file(dir.name)
 	topicID, err := d.readTopicID(path)
+	if err != nil && dir.future && !isBusy(err) {
+		j.useless(ID{Topic: dir.topic, Partition: dir.partition}, path, err)
+		return nil
+	}
 	if errors.Is(err, fs.ErrNotExist) || isFormatError(err) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
@@ -217,7 +231,11 @@ func (j *openJob) open(dir partitionName) error {
 		return err
 	}
 	id := ID{Topic: dir.topic, TopicID: topicID, Partition: dir.partition}
-	o, err := d.openLog(j.p.Now, id, path, j.p.Config(id))
+	o, err := d.openLog(j.p.Now, id, path, j.p.Config(id), dir.future)
+	if err != nil && dir.future && !isBusy(err) {
+		j.useless(id, path, err)
+		return nil
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err == nil {
@@ -387,7 +405,18 @@ func (r *OpenReport) sort() {
 func (j *openJob) settle() {
 	d := j.d
 	for _, o := range j.opened {
-		if !d.register(o.l) {
+		switch registered := d.register(o.l); {
+		case registered && o.l.future:
+			j.report.Futures = append(j.report.Futures, o.l)
+			if !o.l.settled() {
+				d.noteMoved(o.l)
+			}
+			continue
+		case o.l.future:
+			o.abandon()
+			j.useless(o.l.id, o.l.path, errors.New("there is another one"))
+			continue
+		case !registered:
 			o.abandon()
 			j.fail(failedDir{id: o.l.id, path: o.l.path}, &CorruptionError{
 				File: o.l.path, Pos: -1, Offset: -1,
@@ -406,10 +435,11 @@ func (j *openJob) settle() {
 func (d *Dir) register(l *Log) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.logs[l.id.key()] != nil {
+	shelf := d.shelf(l)
+	if shelf[l.id.key()] != nil {
 		return false
 	}
-	d.logs[l.id.key()] = l
+	shelf[l.id.key()] = l
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = false

@@ -143,7 +143,7 @@ func producerInfo(p *producerstate.Producer) ProducerInfo {
 
 // expireProducers forgets producers that have been idle for producer.id.expiration.ms.
 func (d *Dir) expireProducers(now time.Time) {
-	for _, l := range d.Logs() {
+	for _, l := range d.everyLog() {
 		l.writer.Lock()
 		if l.loaded && l.producers.RemoveExpired(now) > 0 {
 			l.noteProducers()

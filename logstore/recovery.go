@@ -59,9 +59,19 @@ type opening struct {
 }
 
 // openLog opens a partition's log. A *CorruptionError leaves its files as they are.
-func (d *Dir) openLog(now time.Time, id ID, path string, c Config) (*opening, error) {
+func (d *Dir) openLog(now time.Time, id ID, path string, c Config, future bool) (*opening, error) {
 	o := &opening{d: d, now: now, clean: d.cleanStop, unknown: d.marks.flushedUnknown}
+	if future {
+		c = c.ofCopy()
+	}
 	o.l = d.newLog(id, path, c)
+	o.l.future = future
+	return o, o.open()
+}
+
+// open finds out what there is, and makes the log of it.
+func (o *opening) open() error {
+	d, id := o.d, o.l.id
 	o.from = d.marks.recovery[id.name()]
 	o.persisted = d.marks.persisted(id)
 	if o.clean {
@@ -69,26 +79,26 @@ func (d *Dir) openLog(now time.Time, id ID, path string, c Config) (*opening, er
 		o.persisted, o.unknown = o.from, nil
 	}
 	if err := o.list(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := o.loadEpochs(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := o.findEnd(); err != nil {
 		o.abandon()
-		return nil, err
+		return err
 	}
 	if d.distrust {
 		if err := o.rewrite(); err != nil {
 			o.abandon()
-			return nil, err
+			return err
 		}
 	}
 	if err := o.install(); err != nil {
 		o.abandon()
-		return nil, err
+		return err
 	}
-	return o, nil
+	return nil
 }
 
 // newLog is a log without segments.

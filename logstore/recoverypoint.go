@@ -91,8 +91,8 @@ func (r *recoveryState) isDue(now time.Time, interval time.Duration, maxBytes in
 	}
 }
 
-// advanceRecoveryPoints settles what was captured and captures what is due. It wakes
-// the committer if an end that was noted is not flushed yet.
+// advanceRecoveryPoints settles what was captured and captures what is due, except of
+// copies in the making, which is for whoever makes them. It wakes the committer if an end that was noted is not flushed yet.
 func (d *Dir) advanceRecoveryPoints(now time.Time, interval time.Duration, maxBytes int64, wake func()) {
 	moved := d.movedLogs()
 	var total int64
@@ -104,7 +104,7 @@ func (d *Dir) advanceRecoveryPoints(now time.Time, interval time.Duration, maxBy
 	var due []*Log
 	for _, l := range moved {
 		l.mu.RLock()
-		if !l.closed && l.failure == nil && l.recovery.isDue(now, interval, maxBytes, crowded) {
+		if !l.closed && l.failure == nil && !l.future && l.recovery.isDue(now, interval, maxBytes, crowded) {
 			due = append(due, l)
 		}
 		l.mu.RUnlock()

@@ -56,6 +56,18 @@ func (m *Manager) EncodeSnapshot() (Snapshot, bool) {
 	return Snapshot{Offset: m.endOffset, Data: m.encode()}, true
 }
 
+// CopyFrom takes over the state of another directory's partition, as of its EndOffset, of
+// which no snapshot counts as taken. The two share nothing afterwards.
+func (m *Manager) CopyFrom(o *Manager) {
+	m.producers = make(map[int64]*Producer, len(o.producers))
+	for id, p := range o.producers {
+		copied := *p
+		m.producers[id] = &copied
+	}
+	m.ongoing, m.decided = slices.Clone(o.ongoing), slices.Clone(o.decided)
+	m.endOffset, m.snapshotOffset = o.endOffset, None
+}
+
 // Write writes the snapshot into a partition directory and, if sync, makes file and
 // directory entry durable. It may run without the lock that guards the Manager.
 func (s Snapshot) Write(fsys vfs.FS, dir string, sync bool) error {

@@ -1,0 +1,108 @@
+package logstore
+
+import (
+	"errors"
+	"math"
+
+	"github.com/klamm-mq/klamm/logstore/epoch"
+)
+
+// Copies in the making, as a start finds them. Each is opened like a log, with marks of its
+// own, and goes on to be made by whoever moves the log (see Move). A directory never holds
+// the log of a partition beside a copy of it.
+
+// createFuture begins an empty copy.
+func (d *Dir) createFuture(from *Log) (*Log, error) {
+	id := from.id
+	name, err := futureDirName(d.o.Rand, id.Topic, id.Partition)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.mayCreate(id); err != nil {
+		return nil, err
+	}
+	l := d.newLog(id, d.file(name), from.Config().ofCopy())
+	l.future = true
+	if err := d.createFiles(l, d.clock()); err != nil {
+		return nil, l.ioError("begin a copy of", err)
+	}
+	l.epochs = epoch.New(d.o.FS, l.path)
+	l.loaded, l.tailKnown, l.dirUnsynced, l.metaUnsynced, l.nameless = true, true, true, true, true
+	l.noteProducers()
+	d.noteRootUnsynced()
+	if !d.register(l) {
+		return nil, errors.New("the directory has a copy of it already")
+	}
+	return l, nil
+}
+
+// ofCopy is the configuration of a copy. It is flushed by whoever makes it, and loses what
+// its original loses, nothing else.
+func (c Config) ofCopy() Config {
+	c.Durability, c.FlushMessages, c.FlushMs = DurabilityReplicated, math.MaxInt64, math.MaxInt64
+	c.Delete, c.Compact = false, false
+	return c
+}
+
+// passOverFutures takes out the copies beside which the log itself is found: the crash of a
+// move cannot leave them.
+func (j *openJob) passOverFutures() {
+	whole := map[string]bool{}
+	for _, dir := range j.dirs {
+		if !dir.future {
+			whole[dir.name] = true
+		}
+	}
+	dirs := j.dirs[:0]
+	for _, dir := range j.dirs {
+		if dir.future && whole[partitionDirName(dir.topic, dir.partition)] {
+			j.useless(ID{Topic: dir.topic, Partition: dir.partition}, j.d.file(dir.name), errors.New("the log itself is here"))
+			continue
+		}
+		dirs = append(dirs, dir)
+	}
+	j.dirs = dirs
+}
+
+// useless remembers a copy that is to be thrown away: the log that it was made of is still
+// there.
+func (j *openJob) useless(id ID, path string, why error) {
+	j.d.o.Logger.Warn("unfinished copy of a partition is thrown away", "dir", path, "cause", why)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.discarded = append(j.discarded, failedDir{id: id, path: path, err: why})
+}
+
+// discard throws away what is useless, with its marks unless they are another's.
+func (j *openJob) discard() error {
+	d := j.d
+	if len(j.discarded) == 0 {
+		return nil
+	}
+	for _, f := range j.discarded {
+		if !d.bears(f.id) {
+			if err := d.forgetStale(f.id); err != nil {
+				return err
+			}
+		}
+		if _, err := readDir(d.o.FS, f.path); err != nil { // gives its files their names back
+			return err
+		}
+		to, err := d.rename(f.path, f.id.Topic, f.id.Partition, deleteSuffix)
+		if err != nil {
+			return err
+		}
+		d.retired = append(d.retired, retiredDir{path: to, dueMs: j.p.Now.UnixMilli()})
+	}
+	return d.o.FS.SyncDir(d.o.Path)
+}
+
+// bears tells whether a log or a copy of that partition is in use here, by its name.
+func (d *Dir) bears(id ID) bool {
+	for _, l := range d.everyLog() {
+		if l.id.name() == id.name() {
+			return true
+		}
+	}
+	return false
+}

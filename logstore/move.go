@@ -1,0 +1,268 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/klamm-mq/klamm/internal/invariant"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/offset"
+)
+
+// Move takes a log that is in use to another directory of the same broker (Kafka's future
+// replica). It has no goroutine; its methods are called one after the other.
+//
+//	BeginMove   an empty copy, named -future, or the one that an earlier run has left
+//	Copy        appends what it lacks, again and again
+//	Settle      makes durable what has been copied
+//	Finish      nobody changes the log any more: the rest, then the copy becomes the log
+//	Cancel      throws the copy away
+//
+// The copy is a log that follows its original as a follower does its leader, by offset and
+// leader epoch; only that the producers' state is taken over whole in the end, since it may
+// know of batches that retention has deleted.
+//
+// # Crashes
+//
+// Until Finish the original is the log, and a start finds a copy to go on with. Finish goes
+// through these states, each durable before the next:
+//
+//	        old directory           new directory
+//	1       t-0                     t-0.….-future, whole, its marks in the checkpoints
+//	2       t-0                     t-0            the same records
+//	3       t-0.….-delete           t-0            the first append may come
+//
+// A start that finds 2 has two logs with the same records, takes either and removes the
+// other before it leads. Whatever else may come to pass with disks, of two logs of one
+// partition the one with the later epoch, then the one with the later end, has all that the
+// other has (see Log.Outdoes).
+//
+// The old directory's flushed offset stays in its checkpoint until ForgetMoved: as long as
+// metadata may name that directory, nobody may begin an empty log there when the new one is
+// not online (decision D19).
+type Move struct {
+	from, future *Log
+	truncations  int64   // of from that the copy has followed
+	config       *Config // of from that the copy has
+	buf          []byte
+}
+
+// BeginMove begins to copy a log of another directory into d. The error is of kind
+// InvalidTopic if the name of its topic is too long, else the storage's.
+func (d *Dir) BeginMove(now time.Time, from *Log) (*Move, error) {
+	d.noteTime(now)
+	id := from.id
+	d.mu.Lock()
+	future := d.futures[id.key()]
+	d.mu.Unlock()
+	if future == nil {
+		err := d.ForgetMoved(id)
+		if err == nil {
+			future, err = d.createFuture(from)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("move %s to %s: %w", id, d.o.Path, err)
+		}
+	}
+	return &Move{from: from, future: future, truncations: -1}, nil
+}
+
+// From is the log that is moved, Future its copy.
+func (m *Move) From() *Log { return m.from }
+
+// Future is the copy in the making.
+func (m *Move) Future() *Log { return m.future }
+
+// Lag is how many offsets the copy is behind.
+func (m *Move) Lag() int64 { return int64(m.from.LogEnd()) - int64(m.future.LogEnd()) }
+
+// TailBytes is roughly how many bytes the copy lacks: as much as the original has behind the
+// place where the copy ends.
+func (m *Move) TailBytes() int {
+	b := m.from.bounds()
+	end := int64(m.future.LogEnd())
+	if end >= b.end {
+		return 0
+	}
+	if end < b.start {
+		end = b.start
+	}
+	at, err := b.positionOf(end)
+	if err != nil {
+		return math.MaxInt32
+	}
+	n := -at.Pos
+	for _, s := range b.segs[max(floor(b.segs, end), 0):] {
+		n += s.Size()
+	}
+	return int(min(n, math.MaxInt32))
+}
+
+// Copied tells what a Copy has done.
+type Copied struct {
+	Bytes       int
+	FlushWanted bool // the committer of the new directory should be woken
+}
+
+// errGap is a log that ends in records that were compacted away.
+var errGap = errors.New("the log ends in a gap that its copy cannot have")
+
+// Copy appends what the copy lacks, up to about maxBytes; nothing if it lacks nothing. It
+// follows the original also where that has been truncated, has lost its beginning, or has
+// another configuration.
+func (m *Move) Copy(now time.Time, maxBytes int) (Copied, error) {
+	if err := m.follow(now); err != nil {
+		return Copied{}, fmt.Errorf("copy %s: %w", m.from.id, err)
+	}
+	at, end := int64(m.future.LogEnd()), int64(m.from.LogEnd())
+	if at >= end {
+		invariant.Check(at == end || m.from.truncationCount() != m.truncations, "the copy of %s ends at %d, the log at %d", m.from.path, at, end)
+		return Copied{}, nil
+	}
+	records, err := m.read(at, end, maxBytes)
+	switch {
+	case errors.Is(err, kafkaerr.OffsetOutOfRange):
+		return Copied{}, nil // cut meanwhile, at either end: the next call follows
+	case err != nil:
+		return Copied{}, fmt.Errorf("copy %s: %w", m.from.id, err)
+	case len(records) == 0 && m.from.truncationCount() == m.truncations:
+		return Copied{}, fmt.Errorf("copy %s: %w", m.from.id, errGap)
+	}
+	info, err := m.future.AppendAsFollower(now, records, math.MaxInt32)
+	if err != nil && m.from.truncationCount() == m.truncations {
+		return Copied{}, fmt.Errorf("copy %s: %w", m.from.id, err)
+	}
+	return Copied{Bytes: info.AppendedBytes, FlushWanted: info.FlushWanted}, nil
+}
+
+// read reads whole batches, if there is room for more than one.
+func (m *Move) read(from, upTo int64, maxBytes int) ([]byte, error) {
+	info, err := m.from.Read(ReadParams{Offset: from, MaxBytes: maxBytes, UpTo: upTo, MinOne: true})
+	if err != nil || info.Region == nil {
+		return nil, err
+	}
+	defer info.Region.Release()
+	n := info.Region.Len()
+	if cap(m.buf) < n {
+		m.buf = make([]byte, n)
+	}
+	m.buf = m.buf[:n]
+	_, err = info.Region.ReadAt(m.buf, 0)
+	return m.buf, err
+}
+
+// follow takes over what has changed of the original below the end of the copy.
+func (m *Move) follow(now time.Time) error {
+	if c := m.from.config.Load(); c != m.config {
+		m.config = c
+		m.future.UpdateConfig(c.ofCopy())
+	}
+	if n := m.from.truncationCount(); n != m.truncations {
+		if err := m.followTruncation(); err != nil {
+			return err
+		}
+		m.truncations = n
+	}
+	start := int64(m.from.LogStart())
+	switch {
+	case start > int64(m.future.LogEnd()):
+		return m.future.TruncateFullyAndStartAt(start)
+	case start > int64(m.future.LogStart()):
+		if err := m.future.AdvanceLogStart(start); err != nil {
+			return err
+		}
+		_, err := m.future.Retain(now, m.future.hwOfCopy())
+		return err
+	}
+	return nil
+}
+
+// followTruncation cuts off what the original has lost, or has in another leader epoch now
+// (KIP-101).
+func (m *Move) followTruncation() error {
+	for {
+		end := int64(m.future.LogEnd())
+		if end == int64(m.future.LogStart()) {
+			return nil
+		}
+		to, err := m.agreed(end)
+		if err != nil || to >= end {
+			return err
+		}
+		if to <= int64(m.future.LogStart()) {
+			return m.future.TruncateFullyAndStartAt(int64(m.from.LogStart()))
+		}
+		if err := m.future.TruncateTo(to); err != nil {
+			return err
+		}
+	}
+}
+
+// agreed is up to where the two may agree, as far as the epoch of the copy's last batch
+// tells.
+func (m *Move) agreed(end int64) (int64, error) {
+	last, ok := m.future.EpochForOffset(end - 1)
+	if !ok {
+		return 0, nil
+	}
+	theirs, ok := m.from.EndOffsetForEpoch(last)
+	if !ok {
+		return 0, nil
+	}
+	if theirs.Epoch == last {
+		return theirs.EndOffset, nil
+	}
+	ours, ok := m.future.EndOffsetForEpoch(theirs.Epoch)
+	if !ok {
+		return 0, nil
+	}
+	return min(ours.EndOffset, theirs.EndOffset), nil
+}
+
+// hwOfCopy bounds nothing: what the original has given up may go.
+func (l *Log) hwOfCopy() offset.HighWatermark { return offset.HighWatermark(l.LogEnd()) }
+
+// Settle makes durable what has been copied: then a start need not copy it again, and
+// Finish has less to sync. It blocks on the disk.
+func (m *Move) Settle(now time.Time) error {
+	l := m.future
+	if err := l.dir.captureRecoveryPoints(now, []*Log{l}); err != nil {
+		return fmt.Errorf("settle copy of %s: %w", l.id, err)
+	}
+	if err := l.flushAlone(); err != nil {
+		return fmt.Errorf("settle copy of %s: %w", l.id, err)
+	}
+	l.settleRecoveryPoint()
+	return nil
+}
+
+// flushAlone makes a log durable up to its end, without a round. Nobody appends meanwhile.
+func (l *Log) flushAlone() error {
+	l.mu.RLock()
+	end, truncations := l.marks.end, l.marks.truncations
+	l.mu.RUnlock()
+	if err := l.syncEverything(); err != nil {
+		return l.ioError("flush", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m := &l.marks; m.truncations == truncations && !l.closed {
+		m.flushed, m.noted = max(m.flushed, end), max(m.noted, end)
+		l.nameless = false
+	}
+	return l.dir.Err() // a round may have been told of what was lost here
+}
+
+func (l *Log) syncEverything() error {
+	for _, s := range l.segments() {
+		if err := syncSegment(s); err != nil {
+			return err
+		}
+	}
+	return l.syncAsNew()
+}
+
+// Cancel throws the copy away.
+func (m *Move) Cancel(now time.Time) error { return m.future.dir.DeleteLogs(now, m.future) }
