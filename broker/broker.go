@@ -55,6 +55,7 @@ type Broker struct {
 	controller  *controller.Controller
 	replicas    *replica.Manager
 	failures    failures
+	assignments assignments
 	groups      *coordinator.Runtime[*group.Shard]
 	node        *node.Node
 	membership  membership // of this broker, for its replicas

@@ -62,6 +62,38 @@ func (f *failures) reportTo(n *node.Node) {
 	f.dirs, f.replicas = nil, nil
 }
 
+// assignments passes on to the node in which directories replicas are, those included that
+// were found before there was a node.
+type assignments struct {
+	mu    sync.Mutex
+	node  *node.Node // nil before reportTo
+	early map[replica.TopicIDPartition]uuid.UUID
+}
+
+func (a *assignments) assign(id replica.TopicIDPartition, dir uuid.UUID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.node != nil:
+		a.node.AssignDirectory(id, dir)
+	case a.early == nil:
+		a.early = map[replica.TopicIDPartition]uuid.UUID{id: dir}
+	default:
+		a.early[id] = dir
+	}
+}
+
+// reportTo hands everything to a node that has not started yet, and all that follows.
+func (a *assignments) reportTo(n *node.Node) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.node = n
+	for id, dir := range a.early {
+		n.AssignDirectory(id, dir)
+	}
+	a.early = nil
+}
+
 // noteStart notes what could not be opened at start.
 func (f *failures) noteStart(m *replica.Manager) {
 	for _, id := range m.OfflineDirs() {

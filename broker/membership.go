@@ -150,6 +150,7 @@ func (b *Broker) makeNode(options node.Options) {
 	b.node = node.New(options)
 	b.membership.set(b.node)
 	b.failures.reportTo(b.node)
+	b.assignments.reportTo(b.node)
 	b.onStop(func(context.Context) error {
 		b.node.Close()
 		return nil

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -296,6 +297,11 @@ func (b *Broker) newReplicas() *replica.Manager {
 		RecoveryThreads:   func() int { return int(b.dynamic.get().Logs.RecoveryThreads) },
 		Progress:          b.recoveryProgress,
 		Keeper:            keeper,
+		AssignDirectory:   b.assignments.assign,
+		MoveThreads: func() int {
+			return int(cmp.Or(b.cfg.Logs.MoveThreads, int32(len(b.cfg.LogDirs))))
+		},
+		MoveBytesPerSecond: func() int64 { return b.dynamic.get().MoveBytesPerSecond() },
 		OnAllDirsOffline: func(err error) {
 			b.fail(fmt.Errorf("all log directories are offline: %w", err))
 		},

@@ -97,6 +97,7 @@ type Logs struct {
 	HighWatermarkInterval      time.Duration // replica.high.watermark.checkpoint.interval.ms
 	RecoveryThreads            int32         // of one directory
 	DirFailureTimeout          time.Duration
+	MoveThreads                int32 // num.replica.alter.log.dirs.threads; 0: as many as there are directories
 }
 
 // NewTopics is what a topic gets whose creator leaves it to the broker.
@@ -197,6 +198,7 @@ func (b *Broker) paces(v values) {
 		HighWatermarkInterval:      v.ms("replica.high.watermark.checkpoint.interval.ms"),
 		RecoveryThreads:            v.int("num.recovery.threads.per.data.dir"),
 		DirFailureTimeout:          v.ms("log.dir.failure.timeout.ms"),
+		MoveThreads:                optional[int32](v, "num.replica.alter.log.dirs.threads"),
 	}
 	b.Replication = Replication{
 		LagTimeMax:              v.ms("replica.lag.time.max.ms"),

@@ -30,6 +30,10 @@ func logKeys() []Key {
 			Name: "num.recovery.threads.per.data.dir", Type: Int, Default: "2", Valid: atLeast(1), Importance: High,
 			Doc: "Logs of one directory that are recovered at a time at start.",
 		},
+		{
+			Name: "num.replica.alter.log.dirs.threads", Type: Int, Unset: true, Importance: High,
+			Doc: "Replicas that are moved between log directories at a time. Unset: as many as there are directories.",
+		},
 	}
 }
 

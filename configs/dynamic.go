@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
@@ -46,8 +47,25 @@ func throttleKeys() []Key {
 	return []Key{
 		key("follower.replication.throttled.rate", "Bytes per second of throttled replicas as followers."),
 		key("leader.replication.throttled.rate", "Bytes per second of throttled replicas as leaders."),
-		key("replica.alter.log.dirs.io.max.bytes.per.second", "Bytes per second of replicas that move between directories."),
+		key(moveRateKey, "Bytes per second of replicas that move between directories."),
 	}
+}
+
+const moveRateKey = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+// MoveBytesPerSecond is how fast replicas may move between directories, in bytes a second;
+// 0 if no limit is set. One of 0 is as good as none that could be met.
+func (b *Broker) MoveBytesPerSecond() int64 {
+	for _, set := range []map[string]string{b.dynamic.Own, b.dynamic.All} {
+		text, ok := set[moveRateKey]
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil {
+			return max(n, 1)
+		}
+	}
+	return 0
 }
 
 // dynamicKey finds what the value of a dynamic key is checked by.

@@ -357,3 +357,27 @@ func TestCheckClientMetrics(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestMoveRate: what is set on this broker counts before what is set on all.
+func TestMoveRate(t *testing.T) {
+	const key = "replica.alter.log.dirs.io.max.bytes.per.second"
+	b := loaded(t)
+	for _, c := range []struct {
+		set  Dynamic
+		want int64
+	}{
+		{Dynamic{}, 0},
+		{Dynamic{All: map[string]string{key: "7"}}, 7},
+		{Dynamic{All: map[string]string{key: "7"}, Own: map[string]string{key: " 9 "}}, 9},
+		{Dynamic{Own: map[string]string{key: "0"}}, 1},
+		{Dynamic{Own: map[string]string{key: "many"}}, 0},
+	} {
+		next, problems := b.With(c.set)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if got := next.MoveBytesPerSecond(); got != c.want {
+			t.Errorf("%v: %d, want %d", c.set, got, c.want)
+		}
+	}
+}

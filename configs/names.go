@@ -22,7 +22,7 @@ const pointless = `
 	metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
 	metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
 	metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
-	num.replica.alter.log.dirs.threads offsets.load.buffer.size
+	offsets.load.buffer.size
 	producer.purgatory.purge.interval.requests security.providers server.max.startup.time.ms
 	share.coordinator.load.buffer.size share.coordinator.threads
 	share.fetch.purgatory.purge.interval.requests transaction.state.log.load.buffer.size

@@ -108,7 +108,6 @@ const otherKeys = `
 	metrics.sample.window.ms LONG 30000
 	num.io.threads INT 8
 	num.network.threads INT 3
-	num.replica.alter.log.dirs.threads INT -
 	offsets.load.buffer.size INT 5242880
 	principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 	producer.purgatory.purge.interval.requests INT 1000

@@ -99,7 +99,8 @@ func (h *Handlers) checkAlterations(list []alteredResource, validateOnly bool) (
 // request with only the resources in these places, and read what the controller has said
 // of one of them.
 func (h *Handlers) alterResources(ctx context.Context, c call, list []alteredResource, validateOnly bool,
-	pick func(left []int) kmsg.Request, read func(decided kmsg.Response, at int) configAnswer) []configAnswer {
+	pick func(left []int) kmsg.Request, read func(decided kmsg.Response, at int) configAnswer,
+) []configAnswer {
 	answers, left := h.checkAlterations(list, validateOnly)
 	if len(left) == 0 {
 		return answers

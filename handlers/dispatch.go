@@ -40,6 +40,7 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		31: answer(h, h.deleteACLs),
 		32: answer(h, h.describeConfigs),
 		33: answer(h, h.alterConfigs),
+		34: answer(h, h.alterReplicaLogDirs),
 		35: answer(h, h.describeLogDirs),
 		36: answer(h, h.saslAuthenticate),
 		37: answer(h, h.createPartitions),
@@ -67,6 +68,7 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		67: internal(h.allocateProducerIDs),
 		71: answer(h, h.getTelemetrySubscriptions),
 		72: answer(h, h.pushTelemetry),
+		73: internal(h.assignReplicasToDirs),
 		74: answer(h, h.listConfigResources),
 		75: answer(h, h.describeTopicPartitions),
 	}

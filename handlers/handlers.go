@@ -42,6 +42,7 @@ type Replicas interface {
 	DeleteRecords(ctx context.Context, req *replica.DeleteRecordsRequest)
 	Producers(at replica.TopicIDPartition) ([]replica.ProducerInfo, error)
 	DescribeLogDirs() []replica.LogDirInfo
+	AlterReplicaLogDirs(wanted []replica.ReplicaDir)
 }
 
 // Options are what handlers need from the rest of the broker.

@@ -41,6 +41,7 @@ type fakeReplicas struct {
 	deleted   *replica.DeleteRecordsRequest
 	producers []replica.ProducerInfo
 	dirs      []replica.LogDirInfo
+	moved     []replica.ReplicaDir
 }
 
 func (f *fakeReplicas) Append(r *replica.AppendRequest) bool {
@@ -80,6 +81,15 @@ func (f *fakeReplicas) Producers(replica.TopicIDPartition) ([]replica.ProducerIn
 }
 
 func (f *fakeReplicas) DescribeLogDirs() []replica.LogDirInfo { return f.dirs }
+
+func (f *fakeReplicas) AlterReplicaLogDirs(wanted []replica.ReplicaDir) {
+	f.moved = wanted
+	for i := range wanted {
+		if wanted[i].Dir == "/nowhere" {
+			wanted[i].Err = kafkaerr.LogDirNotFound
+		}
+	}
+}
 
 func (f *fakeReplicas) OffsetForLeaderEpoch(parts []replica.EpochRequestPartition) {
 	for i := range parts {
@@ -348,7 +358,7 @@ func TestApiVersions(t *testing.T) {
 		}
 	}
 	resp := ask[*kmsg.ApiVersionsResponse](t, f, request(3, "a", "1"))
-	const unadvertised = 2 + 5 // of client telemetry, and of controller listeners
+	const unadvertised = 2 + 6 // of client telemetry, and of controller listeners
 	if len(resp.ApiKeys) != len(protocol.APIs())-unadvertised || resp.ApiKeys[0].ApiKey != 0 || resp.ApiKeys[0].MinVersion != 0 {
 		t.Errorf("keys %+v: Produce must be advertised from 0 (KAFKA-18659)", resp.ApiKeys)
 	}

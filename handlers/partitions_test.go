@@ -160,6 +160,42 @@ func TestDescribeLogDirs(t *testing.T) {
 	}
 }
 
+// AlterReplicaLogDirs asks about each partition once, for the directory that is named last,
+// and answers by topic.
+func TestAlterReplicaLogDirs(t *testing.T) {
+	f := newFixture(t)
+	req := kmsg.NewPtrAlterReplicaLogDirsRequest()
+	req.Version = 2
+	for _, dir := range []struct {
+		path       string
+		topic      string
+		partitions []int32
+	}{{"/d1", "t", []int32{0, 1}}, {"/nowhere", "s", []int32{4}}, {"/d2", "t", []int32{1, 1}}} {
+		d := kmsg.NewAlterReplicaLogDirsRequestDir()
+		d.Dir = dir.path
+		d.Topics = []kmsg.AlterReplicaLogDirsRequestDirTopic{{Topic: dir.topic, Partitions: dir.partitions}}
+		req.Dirs = append(req.Dirs, d)
+	}
+	resp := ask[*kmsg.AlterReplicaLogDirsResponse](t, f, req)
+	var asked, got string
+	for _, w := range f.replicas.moved {
+		asked += fmt.Sprintf("%s-%d:%s ", w.Topic, w.Partition, w.Dir)
+	}
+	for _, topic := range resp.Topics {
+		got += topic.Topic
+		for _, p := range topic.Partitions {
+			got += fmt.Sprintf(" %d:%d", p.Partition, p.ErrorCode)
+		}
+		got += "; "
+	}
+	if want := "t-0:/d1 t-1:/d2 s-4:/nowhere "; asked != want {
+		t.Errorf("asked %s, want %s", asked, want)
+	}
+	if want := "t 0:0 1:0; s 4:57; "; got != want {
+		t.Errorf("answered %s, want %s", got, want)
+	}
+}
+
 // A controller that does not answer fails everything in the request.
 func TestPartitionRequestsWithoutController(t *testing.T) {
 	f := newFixture(t)

@@ -96,6 +96,7 @@ var apis = [...]API{
 	{31, "DeleteAcls", 1, 3, 1, 2, BrokerListener | ControllerListener},
 	{32, "DescribeConfigs", 1, 4, 1, 4, BrokerListener | ControllerListener},
 	{33, "AlterConfigs", 0, 2, 0, 2, BrokerListener | ControllerListener},
+	{34, "AlterReplicaLogDirs", 1, 2, 1, 2, BrokerListener},
 	{35, "DescribeLogDirs", 1, 5, 1, 2, BrokerListener},
 	{36, "SaslAuthenticate", 0, 2, 0, 2, BrokerListener | ControllerListener},
 	{37, "CreatePartitions", 0, 3, 0, 2, BrokerListener | ControllerListener},
@@ -123,6 +124,7 @@ var apis = [...]API{
 	{67, "AllocateProducerIds", 0, 0, 0, 0, ControllerListener},
 	{71, "GetTelemetrySubscriptions", 0, 0, 0, 0, BrokerListener},
 	{72, "PushTelemetry", 0, 0, 0, 0, BrokerListener},
+	{73, "AssignReplicasToDirs", 0, 0, 0, 0, ControllerListener},
 	{74, "ListConfigResources", 0, 1, 0, 0, BrokerListener},
 	{75, "DescribeTopicPartitions", 0, 0, 0, 0, BrokerListener},
 }

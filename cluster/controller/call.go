@@ -103,6 +103,9 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 	case *kmsg.AlterPartitionResponse:
 		resp.ErrorCode = code
 		return resp
+	case *kmsg.AssignReplicasToDirsResponse:
+		resp.ErrorCode = code
+		return resp
 	}
 	return nil
 }

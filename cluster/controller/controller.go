@@ -106,7 +106,8 @@ func (c *Controller) ConnectionLost(broker int32, epoch int64) {
 func (c *Controller) Handle(ctx context.Context, call Call) (resp kmsg.Response, at metadata.Position, err error) {
 	queue := c.clients
 	switch call.Request.(type) {
-	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest:
+	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest,
+		*kmsg.AssignReplicasToDirsRequest:
 		queue = c.brokers
 	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.AlterConfigsRequest, *kmsg.IncrementalAlterConfigsRequest,
 		*kmsg.CreatePartitionsRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,

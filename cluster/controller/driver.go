@@ -321,6 +321,8 @@ func (s *state) decide(now time.Time, call Call) decision {
 		return s.allocateProducerIDs(now, call)
 	case *kmsg.AlterPartitionRequest:
 		return s.alterPartition(now, call)
+	case *kmsg.AssignReplicasToDirsRequest:
+		return s.assignReplicas(call)
 	}
 	invariant.Check(false, "request %T in the controller's queue", call.Request)
 	return decision{}

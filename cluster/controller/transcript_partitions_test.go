@@ -12,6 +12,28 @@ import (
 )
 
 // runForPartitions plays the commands about partitions; false if it knows the command not.
+// assignRequest has a directory of its own for each line.
+func (w *world) assignRequest(t *testing.T, td *datadriven.TestData, id int32) *kmsg.AssignReplicasToDirsRequest {
+	req := kmsg.NewPtrAssignReplicasToDirsRequest()
+	req.BrokerID, req.BrokerEpoch = id, w.image.Broker(id).Epoch
+	if e := arg(td, "epoch"); e != "" {
+		req.BrokerEpoch = number[int64](t, e)
+	}
+	for line := range strings.Lines(td.Input) {
+		replica, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, index, _ := strings.Cut(replica, ":")
+		topic := kmsg.NewAssignReplicasToDirsRequestDirectoryTopic()
+		if known := w.image.Topic(name); known != nil {
+			topic.TopicID = known.ID
+		}
+		topic.Partitions = []kmsg.AssignReplicasToDirsRequestDirectoryTopicPartition{{Partition: number[int32](t, index)}}
+		d := kmsg.NewAssignReplicasToDirsRequestDirectory()
+		d.ID, d.Topics = named(dir), append(d.Topics, topic)
+		req.Directories = append(req.Directories, d)
+	}
+	return req
+}
+
 func (w *world) runForPartitions(t *testing.T, td *datadriven.TestData) bool {
 	switch td.Cmd {
 	case "grow":

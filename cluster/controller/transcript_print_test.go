@@ -144,6 +144,15 @@ func (w *world) response(resp kmsg.Response) string {
 				fmt.Fprintf(&b, "-> %d %s leader=%d@%d isr=%v epoch=%d\n", p.Partition, code(p.ErrorCode), p.LeaderID, p.LeaderEpoch, p.ISR, p.PartitionEpoch)
 			}
 		}
+	case *kmsg.AssignReplicasToDirsResponse:
+		if r.ErrorCode != 0 {
+			fmt.Fprintf(&b, "-> %s\n", code(r.ErrorCode))
+		}
+		for _, d := range r.Directories {
+			for _, t := range d.Topics {
+				fmt.Fprintf(&b, "-> %s %d %s\n", text(d.ID), t.Partitions[0].Partition, code(t.Partitions[0].ErrorCode))
+			}
+		}
 	default:
 		partitionsResponse(&b, again)
 	}

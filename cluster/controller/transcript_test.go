@@ -24,6 +24,7 @@ import (
 //	create [version=V] [timeout=MS] [validate]    one topic a line: NAME [partitions=N] [rf=N] [assign=P:B,B;P:B,B] [config K=V ...]
 //	delete [version=V] [timeout=MS]               one topic a line: name=N, id=N
 //	alter ID                                      one partition a line: T:P isr=B,B [epoch=E] [partition-epoch=E] [recovering]
+//	assign ID                                     one replica a line: T:P DIRECTORY
 //	producer-ids ID
 //	tick DURATION
 //	refuses ID                                    the address of a suspected broker refuses connections
@@ -161,6 +162,8 @@ func (w *world) runFor(t *testing.T, td *datadriven.TestData, id int32) {
 		w.commit(w.heartbeat(w.now, Call{Request: w.heartbeatRequest(t, td, id)}))
 	case "alter":
 		w.commit(w.alterPartition(w.now, Call{Request: w.alterRequest(t, td, id)}))
+	case "assign":
+		w.commit(w.assignReplicas(Call{Request: w.assignRequest(t, td, id)}))
 	case "producer-ids":
 		req := kmsg.NewPtrAllocateProducerIDsRequest()
 		req.BrokerID, req.BrokerEpoch = id, w.image.Broker(id).Epoch

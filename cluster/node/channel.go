@@ -184,7 +184,7 @@ func (c *Channel) route(call controller.Call) (kmsg.Request, lanes) {
 	switch call.Request.(type) {
 	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest:
 		return call.Request, c.life
-	case *kmsg.AlterPartitionRequest, *kmsg.AllocateProducerIDsRequest:
+	case *kmsg.AlterPartitionRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AssignReplicasToDirsRequest:
 		return call.Request, c.work
 	}
 	return controller.NewEnvelope(call), c.calls
@@ -204,6 +204,8 @@ func (c *Channel) read(call controller.Call, reply kmsg.Response) (resp kmsg.Res
 	case *kmsg.AlterPartitionResponse:
 		code = reply.ErrorCode
 	case *kmsg.AllocateProducerIDsResponse:
+		code = reply.ErrorCode
+	case *kmsg.AssignReplicasToDirsResponse:
 		code = reply.ErrorCode
 	}
 	if code == kafkaerr.NotController.Code {

@@ -18,14 +18,15 @@ import (
 
 // Node is this broker as a member of the cluster. All methods are safe for concurrent use.
 type Node struct {
-	opts    Options
-	metrics *metrics
-	ids     producerIDs
-	isr     isrChanges
-	life    context.Context // of the goroutines: ends with Close
-	stop    context.CancelFunc
-	tasks   sync.WaitGroup // run, the sender of ISR changes and the producer-id fetcher
-	wake    chan struct{}  // room for one: the next heartbeat is due now
+	opts        Options
+	metrics     *metrics
+	ids         producerIDs
+	isr         isrChanges
+	assignments assignments
+	life        context.Context // of the goroutines: ends with Close
+	stop        context.CancelFunc
+	tasks       sync.WaitGroup // run, the senders of ISR changes and of assignments, and the producer-id fetcher
+	wake        chan struct{}  // room for one: the next heartbeat is due now
 
 	complained time.Time // of requests that fail in a row, when the log last said so; run's alone
 
@@ -129,6 +130,7 @@ func New(opts Options) *Node {
 	n.metrics = newMetrics(opts.Registerer, n)
 	n.ids.init()
 	n.isr.init()
+	n.assignments.init()
 	return n
 }
 
@@ -139,6 +141,7 @@ func New(opts Options) *Node {
 func (n *Node) Start(ctx context.Context) error {
 	n.tasks.Go(func() { n.run(n.life) })
 	n.tasks.Go(func() { n.sendISRChanges(n.life) })
+	n.tasks.Go(func() { n.sendAssignments(n.life) })
 	err := n.await(ctx, func() (bool, error) { return n.state != Starting, n.refused })
 	if err != nil {
 		return fmt.Errorf("register broker %d: %w", n.opts.NodeID, n.because(err))

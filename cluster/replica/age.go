@@ -19,7 +19,7 @@ func (m *Manager) BatchTime(id TopicIDPartition, offset int64) (ms int64, err er
 	if err != nil || offset >= at.LogEnd {
 		return -1, err
 	}
-	info, err := h.opts.Log.Read(logstore.ReadParams{Offset: offset, MaxBytes: 1, UpTo: at.LogEnd, MinOne: true})
+	info, err := h.readLog(logstore.ReadParams{Offset: offset, MaxBytes: 1, UpTo: at.LogEnd, MinOne: true})
 	if err != nil || info.Region == nil {
 		return -1, err
 	}

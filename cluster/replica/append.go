@@ -61,12 +61,12 @@ func (p *Partition) appendAndAdvance(now time.Time, epoch int32, a LeaderAppend)
 // beside each other and beside reads, and the log orders the writes. What it excludes is
 // a change of role between the check and the write.
 func (p *Partition) append(now time.Time, epoch int32, a LeaderAppend) (AppendResult, Awaited, Effects) {
-	p.mu.RLock()
+	p.rlockToWrite()
 	defer p.mu.RUnlock()
 	if err := p.checkAppend(epoch, a.Acks); err != nil {
 		return p.appendFailed(err), Awaited{}, Effects{}
 	}
-	info, err := p.opts.Log.AppendAsLeader(logstore.AppendParams{
+	info, err := p.log().AppendAsLeader(logstore.AppendParams{
 		Now: now, Records: a.Records, LeaderEpoch: p.leader.Epoch, Origin: a.Origin, RequestVersion: a.RequestVersion,
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *Partition) append(now time.Time, epoch int32, a LeaderAppend) (AppendRe
 	result := AppendResult{
 		BaseOffset:      info.FirstOffset,
 		LogAppendTimeMs: info.LogAppendTimeMs,
-		LogStartOffset:  int64(p.opts.Log.LogStart()),
+		LogStartOffset:  int64(p.log().LogStart()),
 	}
 	if !info.Duplicate {
 		result.appendedRecords, result.appendedBytes = info.LastOffset-info.FirstOffset+1, int64(info.AppendedBytes)
@@ -151,7 +151,7 @@ func (p *Partition) Reached(a Awaited) (done bool, err error) {
 		}
 		return true, nil // C.1
 	case ownFlush:
-		return p.opts.Log.Flushed() >= offset.Flushed(a.end), nil
+		return p.log().Flushed() >= offset.Flushed(a.end), nil
 	case nothing:
 	}
 	return true, nil
@@ -162,7 +162,7 @@ func (p *Partition) Reached(a Awaited) (done bool, err error) {
 func (p *Partition) appendFailed(err error) AppendResult {
 	r := failedAppend(err)
 	if p.isLeader && !withoutLogStart(err) {
-		r.LogStartOffset = int64(p.opts.Log.LogStart())
+		r.LogStartOffset = int64(p.log().LogStart())
 	}
 	if kafkaerr.Code(err) == kafkaerr.NotLeaderOrFollower.Code {
 		r.CurrentLeader = p.leader

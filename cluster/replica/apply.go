@@ -37,6 +37,9 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 	m.applyDeletions(now, delta)
 	m.applyTopics(now, delta, found)
 	m.fetchers.settle()
+	if first {
+		m.resumeMoves(now)
+	}
 	m.applyConfigs(now, delta)
 	m.isr.set(m.leadsFollowers())
 }
@@ -58,9 +61,11 @@ func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
 			}
 			m.fetchers.leave(h.ID())
 			m.carryOut(h, h.Retire(goneBecause(topic)))
-			switch {
-			case h.log != nil:
-				byDir[h.dir] = append(byDir[h.dir], h.log)
+			m.moves.end(now, h)
+			m.dropCopies(now, h.ID())
+			switch at := h.at(); {
+			case at.log != nil:
+				byDir[at.dir] = append(byDir[at.dir], at.log)
 			case h.remains != nil:
 				failed[h.remains] = append(failed[h.remains], logstore.ID{Topic: topic.Name(), TopicID: topic.ID, Partition: change.Index})
 			}
@@ -108,6 +113,7 @@ func (m *Manager) applyTopics(now time.Time, delta *metadata.Delta, found map[To
 			id := TopicIDPartition{topic.ID, change.Index}
 			if h := m.get(id); h != nil {
 				m.assume(now, h, change.New)
+				m.settlePlace(h, change.New)
 			} else {
 				m.begin(now, id, topic.Name(), change.New, config(), found[id])
 			}
@@ -127,6 +133,10 @@ func (m *Manager) begin(now time.Time, id TopicIDPartition, topic string, p *met
 	m.host(h, id, topic, c)
 	m.assume(now, h, p)
 	m.put(h)
+	if f := m.failed[id]; f != nil && f != h {
+		h.leave(f.remains) // it was found elsewhere
+	}
+	m.settlePlace(h, p)
 	if err := h.failure(); err != nil {
 		// It came after the log was made or opened, and DirectoryFailed or LogFailed may
 		// have looked for the replica before it was in the map.
@@ -136,10 +146,11 @@ func (m *Manager) begin(now time.Time, id TopicIDPartition, topic string, p *met
 
 // failure is that of the replica's disk or log, nil if both work.
 func (h *hosted) failure() error {
-	if h.log == nil {
+	at := h.at()
+	if at.log == nil {
 		return nil // it is known as failed already
 	}
-	return cmp.Or(h.dir.Err(), h.log.Failure())
+	return cmp.Or(at.dir.Err(), at.log.Failure())
 }
 
 func (m *Manager) get(id TopicIDPartition) *hosted {
@@ -159,7 +170,13 @@ func (m *Manager) create(now time.Time, id TopicIDPartition, topic string, p *me
 	if h := m.failed[id]; h != nil {
 		return h
 	}
+	if m.hasFuture(id) {
+		return &hosted{failed: errNoDirectory} // what it is a copy of is somewhere
+	}
 	dir, err := m.chooseDirectory(p)
+	if wanted := m.preferences.take(topicPartition{topic, id.Partition}); wanted != nil && err == nil && wanted.offline() == nil {
+		dir = wanted
+	}
 	if err != nil {
 		return &hosted{failed: err}
 	}
@@ -172,7 +189,7 @@ func (m *Manager) create(now time.Time, id TopicIDPartition, topic string, p *me
 		}
 		return &hosted{failed: storageError(err)}
 	}
-	return &hosted{dir: dir, log: log}
+	return hostedAt(dir, log)
 }
 
 // host makes a replica of a log, or of the lack of one.
@@ -181,8 +198,8 @@ func (m *Manager) host(h *hosted, id TopicIDPartition, topic string, c TopicConf
 		ID: id, Topic: topic, BrokerID: m.opts.BrokerID, Brokers: m,
 		Config: c, ReplicaLagMax: m.opts.ReplicaLagMax, Failed: h.failed,
 	}
-	if h.log != nil {
-		o.Log = h.log
+	if log := h.at().log; log != nil {
+		o.Log = log
 	}
 	h.Partition = NewPartition(o)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/purgatory"
@@ -85,28 +86,40 @@ func (m *Manager) deleteOne(part *DeleteRecordsPartition, durable map[*directory
 	}
 	part.required, part.Result.LowWatermark = required, low
 	if promised {
-		durable[h.dir] = append(durable[h.dir], promisedDeletion{part, h.log})
+		at := h.at()
+		durable[at.dir] = append(durable[at.dir], promisedDeletion{part, h, at.log})
 	}
 }
 
+// persistDeletions leaves out the logs that were moved meanwhile: the directories where they
+// are now have their log starts (logstore.Move.Finish).
 func persistDeletions(dir *directory, deletions []promisedDeletion) {
-	logs := make([]*logstore.Log, 0, len(deletions))
-	for _, d := range deletions {
-		logs = append(logs, d.log)
-	}
-	err := dir.PersistLogStarts(logs...)
-	if err == nil {
+	for len(deletions) > 0 {
+		logs := make([]*logstore.Log, 0, len(deletions))
+		for _, d := range deletions {
+			logs = append(logs, d.log)
+		}
+		err := dir.PersistLogStarts(logs...)
+		if err == nil {
+			return
+		}
+		all := len(deletions)
+		deletions = slices.DeleteFunc(deletions, func(d promisedDeletion) bool { return d.hosted.at().log != d.log })
+		if errors.Is(err, logstore.ErrClosed) && len(deletions) < all {
+			continue
+		}
+		for _, d := range deletions {
+			d.part.fail(storageError(err))
+		}
 		return
-	}
-	for _, d := range deletions {
-		d.part.fail(storageError(err))
 	}
 }
 
 // promisedDeletion is one that is answered when it is durable.
 type promisedDeletion struct {
-	part *DeleteRecordsPartition
-	log  *logstore.Log
+	part   *DeleteRecordsPartition
+	hosted *hosted
+	log    *logstore.Log
 }
 
 func (part *DeleteRecordsPartition) fail(err error) {
@@ -117,7 +130,7 @@ func (part *DeleteRecordsPartition) fail(err error) {
 // lies below it. required is what upTo came to, low the low watermark then; promised says
 // that the topic wants it durable before it is answered (Partition.deleteRecordsOnLeader).
 func (p *Partition) DeleteRecords(upTo int64) (required, low int64, promised bool, err error) {
-	p.mu.RLock()
+	p.rlockToWrite()
 	defer p.mu.RUnlock()
 	if err := p.requireLeader(); err != nil {
 		return -1, -1, false, err
@@ -133,7 +146,7 @@ func (p *Partition) DeleteRecords(upTo int64) (required, low int64, promised boo
 		return -1, -1, false, fmt.Errorf("delete records of %s-%d up to %d, the high watermark is %d: %w",
 			p.opts.Topic, p.opts.ID.Partition, upTo, hw, kafkaerr.OffsetOutOfRange)
 	}
-	if err := p.opts.Log.AdvanceLogStart(upTo); err != nil {
+	if err := p.log().AdvanceLogStart(upTo); err != nil {
 		return -1, -1, false, deletionError(err)
 	}
 	return upTo, p.lowWatermark(), p.config.Log.Durability == logstore.DurabilityFsync, nil
@@ -150,7 +163,7 @@ func deletionError(err error) error {
 // lowWatermark is the smallest log start of the replicas whose brokers are alive. Caller
 // holds mu and has checked that the replica leads.
 func (p *Partition) lowWatermark() int64 {
-	low := int64(p.opts.Log.LogStart())
+	low := int64(p.log().LogStart())
 	for i := range p.followers {
 		f := &p.followers[i]
 		if epoch, _ := p.opts.Brokers.BrokerEpoch(f.id); epoch >= 0 {

@@ -58,7 +58,13 @@ func (m *Manager) describeDir(d *directory) LogDirInfo {
 	}
 	info.TotalBytes, info.UsableBytes = int64(min(space.TotalBytes, 1<<63-1)), int64(min(space.AvailBytes, 1<<63-1))
 	for _, l := range d.Logs() {
+		if m.isReplaced(l) {
+			continue
+		}
 		info.Logs = append(info.Logs, m.describeLog(l))
+	}
+	for _, l := range d.Futures() {
+		info.Logs = append(info.Logs, m.describeFuture(l))
 	}
 	return info
 }
@@ -68,6 +74,21 @@ func (m *Manager) describeLog(l *logstore.Log) LogInfo {
 	info := LogInfo{Topic: id.Topic, Partition: id.Partition, Size: l.SizeBytes(), OffsetLag: -1}
 	if h := m.ofLog(l); h != nil && h.Failure() == nil {
 		info.OffsetLag = max(0, int64(h.HighWatermark())-int64(l.LogEnd()))
+	}
+	return info
+}
+
+// isReplaced: the replica has moved, to where it is described.
+func (m *Manager) isReplaced(l *logstore.Log) bool {
+	h := m.get(TopicIDPartition{l.ID().TopicID, l.ID().Partition})
+	return h != nil && h.at().log != nil && h.at().log != l
+}
+
+func (m *Manager) describeFuture(l *logstore.Log) LogInfo {
+	id := l.ID()
+	info := LogInfo{Topic: id.Topic, Partition: id.Partition, Size: l.SizeBytes(), OffsetLag: -1, Future: true}
+	if h := m.get(TopicIDPartition{id.TopicID, id.Partition}); h != nil && h.Failure() == nil {
+		info.OffsetLag = int64(h.log().LogEnd()) - int64(l.LogEnd())
 	}
 	return info
 }
@@ -100,7 +121,7 @@ func (p *Partition) Producers(now time.Time) ([]ProducerInfo, error) {
 	if p.gone != nil {
 		return nil, p.gone
 	}
-	producers, err := p.opts.Log.Producers(now)
+	producers, err := p.log().Producers(now)
 	if err != nil {
 		return nil, storageError(err)
 	}

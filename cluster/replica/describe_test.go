@@ -25,7 +25,7 @@ func TestDescribeLogDirs(t *testing.T) {
 		}
 		faults.Add("sync dir=/d1 err=EIO")
 		lost := id
-		if h.m.get(id).dir.Path() == "/d2" {
+		if h.m.get(id).at().dir.Path() == "/d2" {
 			lost = id.partition(1)
 		}
 		h.produce(lost, AcksAll, "b").result()

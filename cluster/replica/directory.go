@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type directory struct {
 	*logstore.Dir
 	committer *logstore.Committer
 	keeper    *logstore.Keeper
+	logger    *slog.Logger
 	unopened  atomic.Pointer[error] // why its logs could not be opened at start
 }
 
@@ -71,6 +73,9 @@ func (m *Manager) openDirectory(now time.Time, d *directory, image *metadata.Ima
 	if err != nil {
 		return fmt.Errorf("open logs: %w", err)
 	}
+	for _, l := range report.Futures {
+		m.futures = append(m.futures, place{d, l})
+	}
 	if err := m.sortOutFailed(now, d, report.Failed, image); err != nil {
 		return err
 	}
@@ -111,34 +116,51 @@ func (m *Manager) logConfigs(image *metadata.Image) func(logstore.ID) logstore.C
 }
 
 // sortOut keeps the logs that belong here and sets the rest aside: of topics that are
-// gone, moved away while this broker was down, or present in another directory already.
-// Of those without records nothing is worth keeping.
+// gone, or moved away while this broker was down. Of those without records nothing is worth
+// keeping. Of two of one partition it takes the one that has more (see takeBetter).
 func (m *Manager) sortOut(now time.Time, d *directory, logs []*logstore.Log, image *metadata.Image, found map[TopicIDPartition]*hosted) error {
 	var strays, empty []*logstore.Log
 	for _, l := range logs {
 		key := TopicIDPartition{l.ID().TopicID, l.ID().Partition}
 		placed, dir := m.placement(image.Partition(key.TopicID, key.Partition))
-		other := found[key]
-		switch {
+		h := hostedAt(d, l)
+		switch other := found[key]; {
 		case placed && other == nil:
-		case placed && dir == d.DirectoryID():
-			if err := other.dir.SetAside(now, other.log); err != nil {
+			found[key] = h
+		case placed:
+			better, err := takeBetter(now, other, h, dir)
+			if err != nil {
 				return err
 			}
+			found[key] = better
 		case l.SizeBytes() == 0:
 			empty = append(empty, l)
-			continue
 		default:
 			strays = append(strays, l)
-			continue
 		}
-		found[key] = &hosted{dir: d, log: l}
 	}
 	if err := d.DeleteLogs(now, empty...); err != nil || len(strays) == 0 {
 		return err
 	}
 	m.opts.Logger.Warn("partitions that metadata does not place here are set aside", "dir", d.Path(), "count", len(strays))
 	return d.SetAside(now, strays...)
+}
+
+// takeBetter decides between two logs of one partition in different directories, and removes
+// the other, durably. A move that a crash has cut off leaves two of the same, or the older
+// one comes back with a disk that had failed. Whichever has what the other lacks is the
+// better; if neither has, it is the one in the directory that metadata names. What is not in
+// the other as well is set aside.
+func takeBetter(now time.Time, a, b *hosted, assigned uuid.UUID) (*hosted, error) {
+	order := a.at().log.Outdoes(b.at().log)
+	if order < 0 || order == 0 && b.at().dir.DirectoryID() == assigned {
+		a, b = b, a
+	}
+	worse := b.at()
+	if a.at().log.Contains(worse.log) {
+		return a, worse.dir.DeleteLogs(now, worse.log)
+	}
+	return a, worse.dir.SetAside(now, worse.log)
 }
 
 // placement tells whether this broker has a replica of p, and in which directory.
@@ -201,7 +223,7 @@ func (d *directory) lighter(than *directory) bool {
 // It is for the OnOffline of a directory's options.
 func (m *Manager) DirectoryFailed(d *logstore.Dir, err error) {
 	for _, h := range m.all() {
-		if h.dir != nil && h.dir.Dir == d {
+		if at := h.at(); at.dir != nil && at.dir.Dir == d {
 			m.fail(h, err)
 		}
 	}
@@ -264,7 +286,7 @@ func (m *Manager) OfflineDirs() (ids []uuid.UUID) {
 // copies may be as good as ever when the directory is back.
 func (m *Manager) DamagedReplicas() (ids []TopicIDPartition) {
 	for _, h := range m.all() {
-		if h.remains != nil || h.log != nil && h.log.Failure() != nil {
+		if log := h.at().log; h.remains != nil || log != nil && log.Failure() != nil {
 			ids = append(ids, h.ID())
 		}
 	}
@@ -278,6 +300,7 @@ func (m *Manager) Close(brokerEpoch int64) error {
 	m.isr.stop()
 	m.creations.stop()
 	m.fetchers.stop()
+	m.moves.close()
 	m.fetches.Close()
 	m.deletes.Close()
 	var errs []error
@@ -295,7 +318,7 @@ func (m *Manager) closeDirectory(d *directory, brokerEpoch int64) error {
 	d.committer.Stop()
 	m.onFlushed(d.Flush())
 	for _, h := range m.all() {
-		if h.dir == d {
+		if h.at().dir == d {
 			m.carryOut(h, h.Retire(kafkaerr.NotLeaderOrFollower))
 		}
 	}

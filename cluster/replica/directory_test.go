@@ -59,7 +59,7 @@ func TestDirectoryFails(t *testing.T) {
 		h.must(id, "a")
 		h.must(id.partition(1), "b")
 		bad, good := id, id.partition(1)
-		if h.m.get(id).dir.Path() == "/d2" {
+		if h.m.get(id).at().dir.Path() == "/d2" {
 			bad, good = good, bad
 		}
 		faults.Add("sync dir=/d1 err=EIO")
@@ -122,7 +122,7 @@ func TestDamagedLogIsOffline(t *testing.T) {
 		bad, good := h.topic("bad", 1, alone), h.topic("good", 1, alone)
 		h.must(bad, "a")
 		h.must(good, "b")
-		log := h.m.get(bad).log.Path() + "/00000000000000000000.log"
+		log := h.m.get(bad).at().log.Path() + "/00000000000000000000.log"
 		time.Sleep(2 * time.Second) // the flushed offsets are persisted
 		synctest.Wait()
 		h.crash()
@@ -217,7 +217,7 @@ func (h *harness) damage(name string) TopicIDPartition {
 	h.start()
 	id := h.topic(name, 1, alone)
 	h.must(id, "a")
-	log := h.m.get(id).log.Path() + "/00000000000000000000.log"
+	log := h.m.get(id).at().log.Path() + "/00000000000000000000.log"
 	time.Sleep(2 * time.Second) // the flushed offsets are persisted
 	synctest.Wait()
 	h.crash()

@@ -8,6 +8,7 @@
 //	ListOffsets(*ListOffsetsRequest)
 //	OffsetForLeaderEpoch([]EpochRequestPartition)
 //	DeleteRecords(context.Context, *DeleteRecordsRequest) // blocks up to its timeout
+//	AlterReplicaLogDirs([]ReplicaDir)
 //	Producers(TopicIDPartition), DescribeLogDirs()
 //	OnMetadataUpdate(delta, image)         // a metadata publisher
 //
@@ -59,7 +60,10 @@
 //	keeper           one per directory (logstore.Keeper); asks for high watermarks
 //	fetchers         one per leader, directory and number below num.replica.fetchers, while
 //	                 there are replicas to be fetched; append, and truncate
-//	metadata loader  OnMetadataUpdate; waits for a truncation of a replica that is to lead
+//	moves            up to num.replica.alter.log.dirs.threads, while replicas move between
+//	                 directories; copy, and put copies in place
+//	metadata loader  OnMetadataUpdate; waits for a truncation of a replica that is to lead,
+//	                 and for a step of the move of one that is deleted
 //	timers           purgatory's deadlines; the look at in-sync replicas, while this
 //	                 broker leads any partition with followers
 //
@@ -68,6 +72,7 @@
 // # Locks
 //
 //	Partition.role → Partition.mu  →  locks of logstore
+//	Manager.applying → moving.turn, a step of a move, and never the other way round
 //	fetchers.mu      which fetcher a replica has; nothing is called under it
 //	Manager.mu       the map of partitions; nothing is called under it
 //	purgatory's      no Operation is called under it
@@ -75,5 +80,6 @@
 // Effects are carried out after Partition.mu is released, since TryComplete takes it.
 // Batches are read after it is released too: the bounds were taken under it, and what
 // lies below them does not change while the replica keeps its role. No lock is held while
-// a disk syncs or a controller answers.
+// a disk syncs or a controller answers. Partition.role is a channel, and is held while a
+// follower truncates, or a replica's log is replaced by its copy (see swap.go).
 package replica

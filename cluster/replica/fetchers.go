@@ -131,10 +131,11 @@ func (fs *fetchers) init(m *Manager) {
 // follow has h fetched from its leader from now on.
 func (fs *fetchers) follow(h *hosted, leader int32, epoch int32) {
 	o := &fs.m.opts.Following
-	if o.Leaders == nil || h.log == nil {
+	dir := h.at().dir
+	if o.Leaders == nil || dir == nil {
 		return
 	}
-	key := fetcherKey{leader, h.dir, fetcherNumber(h.ID(), o.Fetchers())}
+	key := fetcherKey{leader, dir, fetcherNumber(h.ID(), o.Fetchers())}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if old := fs.at[h.ID()]; old != nil && old.key != key {
@@ -185,6 +186,18 @@ func fetcherNumber(id TopicIDPartition, n int) int {
 	h := fnv.New32a()
 	_, _ = h.Write(id.TopicID[:])
 	return int((h.Sum32() + uint32(id.Partition)) % uint32(n))
+}
+
+// rehome has h, if it follows, fetched with the others of the directory to which it has
+// moved. The caller keeps it in its role.
+func (fs *fetchers) rehome(h *hosted) {
+	fs.mu.Lock()
+	follows := fs.at[h.ID()] != nil
+	fs.mu.Unlock()
+	if leader, isHere := h.Leader(); follows && !isHere {
+		fs.follow(h, leader.ID, leader.Epoch)
+		fs.settle()
+	}
 }
 
 // leave ends the fetching of a replica. What is being answered about it may still be
@@ -262,7 +275,7 @@ func (fs *fetchers) run(ctx context.Context, f *fetcher) {
 			f.core.Interrupted()
 			continue
 		}
-		fs.m.tookIn(f.key.dir, f.core.Answered(time.Now(), resp, err))
+		fs.m.tookIn(f.core.Answered(time.Now(), resp, err))
 	}
 }
 

@@ -90,7 +90,7 @@ func (p *Partition) FollowerFetched(now time.Time, r FollowerFetch) (Effects, er
 	moved, startMoved := f.end != r.Offset, f.logStart != r.LogStart
 	f.fetched(now, r)
 	e := p.expandISR(f)
-	e.Wake = startMoved && p.opts.Log.LogStart() > 0 // else nobody waits for it
+	e.Wake = startMoved && p.log().LogStart() > 0 // else nobody waits for it
 	if moved {
 		e.add(p.advanceHighWatermark(now))
 	}
@@ -191,7 +191,7 @@ func (p *Partition) Tick(now time.Time) Effects {
 	if p.gone != nil || !p.isLeader || p.isr.pending != nil {
 		return Effects{}
 	}
-	end := int64(p.opts.Log.LogEnd())
+	end := int64(p.log().LogEnd())
 	stay := make([]int32, 0, len(p.isr.committed))
 	for _, id := range p.isr.committed {
 		f := p.follower(id)

@@ -37,7 +37,7 @@ func (p *Partition) FollowerPosition(epoch int32) (FollowerPosition, error) {
 	if err := p.requireFollowing(epoch); err != nil {
 		return FollowerPosition{}, err
 	}
-	log := p.opts.Log
+	log := p.log()
 	at := FollowerPosition{Offset: int64(log.LogEnd()), LastEpoch: NoEpoch, LogStart: int64(log.LogStart())}
 	if e, ok := log.LatestEpoch(); ok {
 		at.LastEpoch = e
@@ -77,7 +77,7 @@ func (p *Partition) AppendFetched(now time.Time, f Fetched) (appended int, e Eff
 		return 0, Effects{}, err
 	}
 	if len(f.Records) > 0 {
-		info, err := p.opts.Log.AppendAsFollower(now, f.Records, f.Epoch)
+		info, err := p.log().AppendAsFollower(now, f.Records, f.Epoch)
 		appended, e.FlushWanted = info.AppendedBytes, info.FlushWanted
 		if err != nil {
 			return appended, e, fmt.Errorf("append what was fetched to %s-%d: %w", p.opts.Topic, p.opts.ID.Partition, err)
@@ -94,7 +94,7 @@ func (p *Partition) mayAppendFetched(f Fetched) error {
 	if err := p.requireFollowing(f.Epoch); err != nil {
 		return err
 	}
-	if int64(p.opts.Log.LogEnd()) != f.Offset {
+	if int64(p.log().LogEnd()) != f.Offset {
 		return errNotFollowing // it was truncated since
 	}
 	return nil
@@ -107,12 +107,12 @@ func (p *Partition) takeOver(f Fetched) (Effects, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var e Effects
-	if hw := min(f.HighWatermark, int64(p.opts.Log.LogEnd())); hw > p.hw.Load() {
+	if hw := min(f.HighWatermark, int64(p.log().LogEnd())); hw > p.hw.Load() {
 		p.hw.Store(hw)
 		e.Wake = true
 	}
-	if start := min(f.LogStart, p.hw.Load()); start > int64(p.opts.Log.LogStart()) {
-		if err := p.opts.Log.AdvanceLogStart(start); err != nil {
+	if start := min(f.LogStart, p.hw.Load()); start > int64(p.log().LogStart()) {
+		if err := p.log().AdvanceLogStart(start); err != nil {
 			return e, fmt.Errorf("follow the log start of %s-%d: %w", p.opts.Topic, p.opts.ID.Partition, err)
 		}
 	}
@@ -138,8 +138,8 @@ type Truncation struct {
 // what lies above it may have been acknowledged (KIP-101).
 func (p *Partition) BeginTruncation(epoch int32, leader EpochEndOffset) (*Truncation, error) {
 	return p.beginTruncation(epoch, func() int64 {
-		end := int64(p.opts.Log.LogEnd())
-		own, ok := p.opts.Log.EndOffsetForEpoch(leader.Epoch)
+		end := int64(p.log().LogEnd())
+		own, ok := p.log().EndOffsetForEpoch(leader.Epoch)
 		switch {
 		case !ok:
 			return min(leader.EndOffset, end)
@@ -152,7 +152,7 @@ func (p *Partition) BeginTruncation(epoch int32, leader EpochEndOffset) (*Trunca
 
 // BeginTruncationTo is BeginTruncation for a follower that is beyond the end of its leader.
 func (p *Partition) BeginTruncationTo(epoch int32, leaderEnd int64) (*Truncation, error) {
-	return p.beginTruncation(epoch, func() int64 { return min(leaderEnd, int64(p.opts.Log.LogEnd())) })
+	return p.beginTruncation(epoch, func() int64 { return min(leaderEnd, int64(p.log().LogEnd())) })
 }
 
 func (p *Partition) beginTruncation(epoch int32, to func() int64) (*Truncation, error) {
@@ -172,11 +172,11 @@ func (p *Partition) beginTruncation(epoch int32, to func() int64) (*Truncation, 
 func (t *Truncation) Finish() (Effects, error) {
 	defer t.p.unlockRole()
 	e := t.p.lowerHighWatermark(t.To)
-	if err := t.p.opts.Log.TruncateTo(t.To); err != nil {
+	if err := t.p.log().TruncateTo(t.To); err != nil {
 		return e, fmt.Errorf("truncate %s-%d to %d: %w", t.p.opts.Topic, t.p.opts.ID.Partition, t.To, err)
 	}
 	// A batch that reached over To, or a gap, may have let the log end below it.
-	e.add(t.p.lowerHighWatermark(int64(t.p.opts.Log.LogEnd())))
+	e.add(t.p.lowerHighWatermark(int64(t.p.log().LogEnd())))
 	return e, nil
 }
 
@@ -201,7 +201,7 @@ func (p *Partition) StartAfresh(epoch int32, leaderStart int64) (Effects, error)
 		return Effects{}, err
 	}
 	defer t.Drop()
-	if err := p.opts.Log.TruncateFullyAndStartAt(leaderStart); err != nil {
+	if err := p.log().TruncateFullyAndStartAt(leaderStart); err != nil {
 		return Effects{}, fmt.Errorf("start %s-%d at %d: %w", p.opts.Topic, p.opts.ID.Partition, leaderStart, err)
 	}
 	p.mu.Lock()

@@ -150,7 +150,7 @@ func (d *duo) lead(id TopicIDPartition, leader int32, isr ...int32) {
 	d.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Index: id.Partition, Leader: &leader, ISR: isr})
 }
 
-func (h *harness) log(id TopicIDPartition) *logstore.Log { return h.m.get(id).log }
+func (h *harness) log(id TopicIDPartition) *logstore.Log { return h.m.get(id).at().log }
 
 // TestAcksAllNeedsTheFollowersFlush: the follower fetches again, and so acknowledges, only
 // when its disk has what it fetched last.

@@ -37,6 +37,7 @@ type harness struct {
 	image   *metadata.Image
 	topics  map[string]uuid.UUID
 	options Options
+	starts  uint64
 	offline error // what OnAllDirsOffline got
 	// ignoreClose is for tests that break the disk for good.
 	ignoreClose bool
@@ -106,10 +107,11 @@ func withFS(wrap func(vfs.FS) vfs.FS) func(*harness) { return func(h *harness) {
 func (h *harness) start() {
 	h.t.Helper()
 	h.dirs = nil
+	h.starts++
 	for i, name := range h.names {
 		d, err := logstore.OpenDir(logstore.DirOptions{
 			FS: h.wrap(h.gated()), Path: name, NodeID: h.id, ClusterID: "c", Codecs: h.codecs,
-			Rand: seeded{rand.New(rand.NewPCG(uint64(i), 0))}, Logger: slog.New(slog.DiscardHandler), ReserveBytes: 1 << 10,
+			Rand: seeded{rand.New(rand.NewPCG(uint64(i), h.starts))}, Logger: slog.New(slog.DiscardHandler), ReserveBytes: 1 << 10,
 			OnOffline:   func(d *logstore.Dir, err error) { h.m.DirectoryFailed(d, err) },
 			OnLogFailed: func(l *logstore.Log, err error) { h.m.LogFailed(l, err) },
 		})
@@ -144,6 +146,7 @@ func (h *harness) stop() {
 // crash ends the process as SIGKILL would.
 func (h *harness) crash() {
 	h.m.isr.stop()
+	h.m.moves.close()
 	h.m.creations.stop()
 	h.m.fetchers.stop()
 	for _, d := range h.m.dirs {

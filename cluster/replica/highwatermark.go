@@ -39,7 +39,7 @@ func (p *Partition) advanceHighWatermark(now time.Time) Effects {
 	if hw <= p.hw.Load() {
 		return Effects{}
 	}
-	invariant.Check(hw <= int64(p.opts.Log.LogEnd()), "high watermark beyond the log end")
+	invariant.Check(hw <= int64(p.log().LogEnd()), "high watermark beyond the log end")
 	p.hw.Store(hw)
 	// Followers' fetches that wait want to know of it, too.
 	return Effects{Wake: true, WakeFetcher: len(p.followers) > 0}
@@ -49,9 +49,9 @@ func (p *Partition) advanceHighWatermark(now time.Time) Effects {
 // under way counts for nothing: only what logstore reports as flushed does.
 func (p *Partition) acknowledgedEnd() int64 {
 	if p.config.Log.Durability == logstore.DurabilityFsync {
-		return int64(p.opts.Log.Flushed())
+		return int64(p.log().Flushed())
 	}
-	return int64(p.opts.Log.LogEnd())
+	return int64(p.log().LogEnd())
 }
 
 // effectiveMinISR is min.insync.replicas, but not more than there are replicas.
@@ -61,7 +61,7 @@ func (p *Partition) effectiveMinISR() int {
 
 // mayJoinSoon says that f is caught up and nothing but a proposal keeps it from the ISR.
 func (p *Partition) mayJoinSoon(now time.Time, f *follower) bool {
-	return f.caughtUp(now, int64(p.opts.Log.LogEnd()), p.opts.ReplicaLagMax) && p.eligible(f)
+	return f.caughtUp(now, int64(p.log().LogEnd()), p.opts.ReplicaLagMax) && p.eligible(f)
 }
 
 // FlushDone is called after the log's flushed end has moved.

@@ -36,7 +36,7 @@ func (m *Manager) AppendInEpoch(l Leadership, records []byte) (baseOffset int64,
 		Records: records, Acks: AcksAll, RequestVersion: internalRequestVersion, Origin: logstore.OriginCoordinator,
 	})
 	if e.FlushWanted {
-		h.dir.committer.Wake()
+		h.at().dir.committer.Wake()
 	}
 	m.carryOut(h, e)
 	switch {
@@ -119,7 +119,7 @@ func (m *Manager) ReadInEpoch(l Leadership, offset int64, buf []byte) ([]byte, e
 	if err != nil || offset == at.LogEnd {
 		return nil, err
 	}
-	info, err := h.opts.Log.Read(logstore.ReadParams{Offset: offset, MaxBytes: len(buf), UpTo: at.LogEnd, MinOne: true})
+	info, err := h.readLog(logstore.ReadParams{Offset: offset, MaxBytes: len(buf), UpTo: at.LogEnd, MinOne: true})
 	if err != nil || info.Region == nil {
 		return nil, err
 	}

@@ -91,15 +91,15 @@ func (p *Partition) offsetFor(req *ListOffsetsRequest, timestamp int64) (ListOff
 
 func (p *Partition) byTime(timestamp int64) (logstore.TimestampOffset, bool, error) {
 	if timestamp == MaxTimestamp {
-		return p.opts.Log.OffsetOfMaxTimestamp()
+		return p.log().OffsetOfMaxTimestamp()
 	}
-	return p.opts.Log.OffsetForTimestamp(timestamp)
+	return p.log().OffsetForTimestamp(timestamp)
 }
 
 // earliest has the epoch of the first record if the log still knows it.
 func (p *Partition) earliest() ListOffsetsResult {
-	start := int64(p.opts.Log.LogStart())
-	epoch, ok := p.opts.Log.EpochForOffset(start)
+	start := int64(p.log().LogStart())
+	epoch, ok := p.log().EpochForOffset(start)
 	if !ok {
 		epoch = NoEpoch
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/klamm-mq/klamm/logstore"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // Manager drives the replicas of this broker: it makes and ends them as metadata says,
@@ -32,6 +33,9 @@ type Manager struct {
 	// applying is held while metadata is applied, or what that could not do is tried again.
 	applying  sync.Mutex
 	creations creations
+	moves     moves
+	// preferences are guarded by applying.
+	preferences preferences
 
 	// image is the newest metadata this manager has been given; nil before the first.
 	image atomic.Pointer[metadata.Image]
@@ -39,6 +43,7 @@ type Manager struct {
 	// replicas start found unusable.
 	starting bool
 	failed   map[TopicIDPartition]*hosted
+	futures  []place // copies in the making, as found at start
 
 	mu         sync.RWMutex
 	partitions map[TopicIDPartition]*hosted
@@ -57,6 +62,15 @@ type Options struct {
 	// AlterPartition sends changes of the ISR to the controller. Nil: none are sent, so
 	// an ISR never changes but by the controller's own decision.
 	AlterPartition AlterPartitionSender
+	// AssignDirectory tells the controller, sooner or later, that a replica is in another
+	// directory than metadata says. It must not block. Nil: it is not told.
+	AssignDirectory func(id TopicIDPartition, dir uuid.UUID)
+	// MoveThreads is num.replica.alter.log.dirs.threads: how many replicas are moved between
+	// directories at a time; as many as there are directories.
+	MoveThreads func() int
+	// MoveBytesPerSecond is replica.alter.log.dirs.io.max.bytes.per.second; 0 or less is no
+	// limit.
+	MoveBytesPerSecond func() int64
 
 	// Following is how replicas are fetched that others lead.
 	Following Following
@@ -100,14 +114,38 @@ type waitKey struct {
 // hosted is a replica with the place of its log.
 type hosted struct {
 	*Partition
-	// dir and log are nil for a replica that has been unusable from the start, for the
-	// reason in failed. Its files, if there are any, are in remains.
-	dir     *directory
-	log     *logstore.Log
+	// where is nil for a replica that has been unusable from the start, for the reason in
+	// failed. Its files, if there are any, are in remains.
+	where   atomic.Pointer[place]
 	failed  error
 	remains *directory
 
+	// left are directories where the replica has been, and which remember it for as long
+	// as metadata may name them.
+	leftMu sync.Mutex
+	left   []*directory
+
 	watchers watchers
+}
+
+// place is a log and the directory that it is in.
+type place struct {
+	dir *directory
+	log *logstore.Log
+}
+
+func hostedAt(dir *directory, log *logstore.Log) *hosted {
+	h := &hosted{}
+	h.where.Store(&place{dir, log})
+	return h
+}
+
+// at is where the replica is, a place of nothing if it has been unusable from the start.
+func (h *hosted) at() place {
+	if p := h.where.Load(); p != nil {
+		return *p
+	}
+	return place{}
 }
 
 // NewManager makes a manager without partitions; OnMetadataUpdate brings them.
@@ -115,7 +153,7 @@ func NewManager(o Options) *Manager {
 	setDefaults(&o)
 	m := &Manager{
 		opts:       o,
-		partitions: make(map[TopicIDPartition]*hosted),
+		partitions: make(map[TopicIDPartition]*hosted), preferences: preferences{},
 		produces: purgatory.New[waitKey](purgatory.Options{
 			Name: "Produce", MaxOperations: o.MaxParkedProduces, Registerer: o.Registerer,
 		}),
@@ -125,8 +163,9 @@ func NewManager(o Options) *Manager {
 		deletes: purgatory.New[waitKey](purgatory.Options{Name: "DeleteRecords", Registerer: o.Registerer}),
 	}
 	for _, d := range o.Dirs {
-		m.dirs = append(m.dirs, &directory{Dir: d})
+		m.dirs = append(m.dirs, &directory{Dir: d, logger: o.Logger})
 	}
+	m.moves.init(m)
 	m.isr.init(o.ReplicaLagMax/2, m.tickAll)
 	m.creations.init(m.createAgain)
 	m.fetchers.init(m)
@@ -150,6 +189,15 @@ func setDefaults(o *Options) {
 	o.Following.setDefaults()
 	if o.OnAllDirsOffline == nil {
 		o.OnAllDirsOffline = func(error) {}
+	}
+	if o.AssignDirectory == nil {
+		o.AssignDirectory = func(TopicIDPartition, uuid.UUID) {}
+	}
+	if dirs := len(o.Dirs); o.MoveThreads == nil {
+		o.MoveThreads = func() int { return dirs }
+	}
+	if o.MoveBytesPerSecond == nil {
+		o.MoveBytesPerSecond = func() int64 { return 0 }
 	}
 }
 
@@ -239,7 +287,7 @@ func (m *Manager) onFlushed(flushed []logstore.FlushedLog) {
 	var of *directory
 	for _, f := range flushed {
 		if h := m.ofLog(f.Log); h != nil {
-			of = h.dir // all are in one
+			of = h.at().dir // all are in one
 			m.carryOut(h, h.FlushDone(now))
 		}
 	}
@@ -262,7 +310,7 @@ func (m *Manager) ofLog(l *logstore.Log) *hosted {
 	id := l.ID()
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if h := m.partitions[TopicIDPartition{id.TopicID, id.Partition}]; h != nil && h.log == l {
+	if h := m.partitions[TopicIDPartition{id.TopicID, id.Partition}]; h != nil && h.at().log == l {
 		return h
 	}
 	return nil

@@ -7,6 +7,9 @@ import (
 // metrics are computed when they are asked for: an idle partition costs nothing.
 type metrics struct {
 	partitions, leaders, offline, underReplicated, underMinISR, atMinISR, producers *prometheus.Desc
+	moving, moveLag                                                                 *prometheus.Desc
+
+	movedBytes prometheus.Counter
 }
 
 // register makes the metrics under the names that Kafka's usual Prometheus exporter gives
@@ -22,8 +25,14 @@ func (x *metrics) register(reg prometheus.Registerer, m *Manager) {
 	x.underMinISR = desc("underminisrpartitioncount", "Partitions led here with fewer in-sync replicas than min.insync.replicas.")
 	x.atMinISR = desc("atminisrpartitioncount", "Partitions led here with just min.insync.replicas in-sync replicas.")
 	x.producers = desc("produceridcount", "Producer ids that the partitions remember, each for producer.id.expiration.ms.")
+	x.moving = prometheus.NewDesc("klamm_replica_moving", "Replicas that are on their way to another log directory.", nil, nil)
+	x.moveLag = prometheus.NewDesc("kafka_server_replicaalterlogdirsmanager_maxlag",
+		"Most messages that a replica lacks in the log directory to which it moves.", nil, nil)
+	x.movedBytes = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "klamm_replica_moved_bytes_total", Help: "Bytes copied of replicas that move to another log directory.",
+	})
 	if reg != nil {
-		reg.MustRegister(&collector{m})
+		reg.MustRegister(&collector{m}, x.movedBytes)
 		m.traffic.register(reg)
 	}
 }
@@ -34,7 +43,7 @@ type collector struct{ m *Manager }
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	x := &c.m.metrics
-	for _, d := range []*prometheus.Desc{x.partitions, x.leaders, x.offline, x.underReplicated, x.underMinISR, x.atMinISR, x.producers} {
+	for _, d := range []*prometheus.Desc{x.partitions, x.leaders, x.offline, x.underReplicated, x.underMinISR, x.atMinISR, x.producers, x.moving, x.moveLag} {
 		to <- d
 	}
 }
@@ -53,9 +62,11 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		producers += s.Producers
 	}
 	x := &c.m.metrics
+	moving, lag := c.m.moves.state()
 	for d, n := range map[*prometheus.Desc]int{
 		x.partitions: len(hs), x.leaders: leaders, x.offline: offline,
 		x.underReplicated: underReplicated, x.underMinISR: underMin, x.atMinISR: atMin, x.producers: producers,
+		x.moving: moving, x.moveLag: lag,
 	} {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))
 	}

@@ -45,6 +45,11 @@ type Partition struct {
 	// nothing else read it without.
 	hw highWatermark
 
+	// current is the log; it changes under mu when the replica moves to another directory
+	// (see SwapLog). parked is open while it is about to: nobody writes then.
+	current atomic.Pointer[Log]
+	parked  chan struct{}
+
 	// Of a leader only.
 	epochStart int64 // log end when the leader epoch began
 	isr        isrState
@@ -56,7 +61,7 @@ type PartitionOptions struct {
 	ID       TopicIDPartition
 	Topic    string
 	BrokerID int32
-	Log      Log // nil with Failed
+	Log      Log // at first; nil with Failed
 	Config   TopicConfig
 	Brokers  Brokers
 	// ReplicaLagMax is replica.lag.time.max.ms: a follower that has not caught up for
@@ -134,6 +139,7 @@ var roleChanged = Effects{Wake: true, WakeFetcher: true}
 // what the last run checkpointed, within what the log holds.
 func NewPartition(o PartitionOptions) *Partition {
 	p := &Partition{opts: o, config: o.Config, leader: noLeader, partitionEpoch: -1, gone: o.Failed, role: make(chan struct{}, 1)}
+	p.current.Store(&o.Log)
 	if o.Failed == nil {
 		start, end := int64(o.Log.LogStart()), int64(o.Log.LogEnd())
 		p.hw.Store(min(max(int64(o.Log.CheckpointedHighWatermark()), start), end))
@@ -156,8 +162,8 @@ func (p *Partition) BecomeLeader(now time.Time, state *metadata.Partition) (Effe
 	if newEpoch {
 		// The epoch is noted before the first record is written in it, and even if none
 		// ever is: followers whose last epoch lies between need an answer (KIP-101).
-		p.epochStart = int64(p.opts.Log.LogEnd())
-		if err := p.opts.Log.AssignEpoch(state.LeaderEpoch, p.epochStart); err != nil {
+		p.epochStart = int64(p.log().LogEnd())
+		if err := p.log().AssignEpoch(state.LeaderEpoch, p.epochStart); err != nil {
 			return Effects{}, fmt.Errorf("begin leader epoch %d of %s-%d: %w", state.LeaderEpoch, p.opts.Topic, p.opts.ID.Partition, err)
 		}
 	}
@@ -224,7 +230,7 @@ func (p *Partition) UpdateConfig(now time.Time, c TopicConfig) Effects {
 		return Effects{}
 	}
 	p.config = c
-	p.opts.Log.UpdateConfig(c.Log)
+	p.log().UpdateConfig(c.Log)
 	return p.advanceHighWatermark(now)
 }
 
@@ -282,11 +288,14 @@ type Health struct {
 func (p *Partition) Health() Health {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return Health{
+	health := Health{
 		Leads: p.isLeader, Offline: p.gone != nil,
 		InSync: len(p.isr.committed), Replicas: len(p.followers) + 1, MinInSync: p.effectiveMinISR(),
-		Producers: p.opts.Log.ProducerCount(),
 	}
+	if log := p.log(); log != nil { // there is none if it could not be opened
+		health.Producers = log.ProducerCount()
+	}
+	return health
 }
 
 // requireLeader checks that the replica can do what only a leader may. Caller holds mu.

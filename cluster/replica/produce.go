@@ -63,7 +63,7 @@ func (m *Manager) appendOne(now time.Time, req *AppendRequest, part *AppendParti
 func wakeCommitters(req *AppendRequest) {
 	for i := range req.Partitions {
 		if part := &req.Partitions[i]; part.flush {
-			part.hosted.dir.committer.Wake()
+			part.hosted.at().dir.committer.Wake()
 		}
 	}
 }

@@ -108,10 +108,10 @@ func (p *Partition) checkReader(anyEpoch bool, epoch int32, leaderOnly bool) err
 
 func (p *Partition) offsets() offsets {
 	return offsets{
-		logStart:      int64(p.opts.Log.LogStart()),
-		lastStable:    int64(p.opts.Log.LastStable(p.HighWatermark())),
+		logStart:      int64(p.log().LogStart()),
+		lastStable:    int64(p.log().LastStable(p.HighWatermark())),
 		highWatermark: p.hw.Load(),
-		logEnd:        int64(p.opts.Log.LogEnd()),
+		logEnd:        int64(p.log().LogEnd()),
 		epoch:         p.leader.Epoch,
 	}
 }
@@ -137,7 +137,7 @@ func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes i
 		return result, errNegativeMaxBytes
 	}
 	if want.FetchOffset < bound && (maxBytes > 0 || minOne) {
-		info, err := p.opts.Log.Read(logstore.ReadParams{
+		info, err := p.readLog(logstore.ReadParams{
 			Offset: want.FetchOffset, MaxBytes: maxBytes, UpTo: bound, MinOne: minOne, Aborted: skipsAborted(r),
 		})
 		if err != nil {
@@ -156,6 +156,15 @@ func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes i
 		result.AbortedTransactions = []AbortedTransaction{}
 	}
 	return result, nil
+}
+
+// readLog reads from whichever log the replica has.
+func (p *Partition) readLog(params logstore.ReadParams) (info logstore.ReadInfo, err error) {
+	err = p.reading(func(log Log) error {
+		info, err = log.Read(params)
+		return err
+	})
+	return info, err
 }
 
 // skipsAborted tells whether r is to be told of aborted transactions.
@@ -178,7 +187,7 @@ func outOfRange(at offsets, want *FetchPartition) error {
 // divergence compares the epoch of the last record that the reader has with this log
 // (KIP-595's truncation on fetch): nil if the logs agree up to the fetch offset.
 func (p *Partition) divergence(at offsets, want *FetchPartition) (*EpochEndOffset, error) {
-	end, ok := p.opts.Log.EndOffsetForEpoch(want.LastFetchedEpoch)
+	end, ok := p.log().EndOffsetForEpoch(want.LastFetchedEpoch)
 	if !ok {
 		return nil, fmt.Errorf("no end known for epoch %d: %w", want.LastFetchedEpoch, kafkaerr.OffsetOutOfRange)
 	}
@@ -222,11 +231,12 @@ func (p *Partition) available(r *Reader, want *FetchPartition, enough int) (size
 // bytesBetween counts the bytes from the fetch offset to bound, at most want.MaxBytes;
 // now says that they begin on an older segment than they end.
 func (p *Partition) bytesBetween(want *FetchPartition, bound int64) (size int, now bool) {
-	from, err := p.opts.Log.PositionOf(want.FetchOffset)
+	log := p.log()
+	from, err := log.PositionOf(want.FetchOffset)
 	if err != nil {
 		return 0, true
 	}
-	to, err := p.opts.Log.PositionOf(bound)
+	to, err := log.PositionOf(bound)
 	if err != nil || from.SegmentBase < to.SegmentBase {
 		return 0, true
 	}
@@ -269,7 +279,7 @@ func (p *Partition) OffsetForLeaderEpoch(currentLeaderEpoch, epoch int32) (Epoch
 	if err := p.checkReader(currentLeaderEpoch == NoEpoch, currentLeaderEpoch, true); err != nil {
 		return EpochEndOffset{Epoch: -1, EndOffset: -1}, err
 	}
-	end, ok := p.opts.Log.EndOffsetForEpoch(epoch)
+	end, ok := p.log().EndOffsetForEpoch(epoch)
 	if !ok {
 		return EpochEndOffset{Epoch: -1, EndOffset: -1}, nil
 	}

@@ -18,16 +18,17 @@ func (m *Manager) repairable(h *hosted, p *metadata.Partition) bool {
 		return false
 	case h.remains != nil:
 		return h.remains.offline() == nil
-	case h.log != nil:
-		return h.log.Failure() != nil && h.dir.offline() == nil
 	}
-	return false // there is no directory for it
+	at := h.at()
+	return at.log != nil && at.log.Failure() != nil && at.dir.offline() == nil // else there is no directory for it
 }
 
 // repair begins a damaged replica anew. Its files stay, as -stray.
 func (m *Manager) repair(now time.Time, h *hosted, p *metadata.Partition, c TopicConfig) {
 	id, topic := h.ID(), h.Topic()
 	m.fetchers.leave(id)
+	m.moves.end(now, h)
+	m.dropCopies(now, id)
 	if err := m.setAside(now, h); err != nil {
 		m.opts.Logger.Error("damaged replica was not set aside", "topic", topic, "partition", id.Partition, "err", err)
 		return
@@ -42,8 +43,8 @@ func (m *Manager) repair(now time.Time, h *hosted, p *metadata.Partition, c Topi
 }
 
 func (m *Manager) setAside(now time.Time, h *hosted) error {
-	if h.log != nil {
-		return h.dir.SetAside(now, h.log)
+	if at := h.at(); at.log != nil {
+		return at.dir.SetAside(now, at.log)
 	}
 	return h.remains.SetAsideFailed(now, logstore.ID{Topic: h.Topic(), TopicID: h.ID().TopicID, Partition: h.ID().Partition})
 }

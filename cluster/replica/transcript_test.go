@@ -298,6 +298,7 @@ var kinds = []*kafkaerr.Kind{
 	kafkaerr.InvalidUpdateVersion, kafkaerr.MessageTooLarge, kafkaerr.OutOfOrderSequenceNumber,
 	kafkaerr.RequestTimedOut, kafkaerr.InvalidRequiredAcks, kafkaerr.InconsistentTopicID, kafkaerr.CorruptMessage,
 	kafkaerr.InvalidRecord, kafkaerr.InvalidRequest, kafkaerr.UnknownTopicID, kafkaerr.InvalidProducerEpoch,
+	kafkaerr.InvalidTopic, kafkaerr.LogDirNotFound, kafkaerr.ReplicaNotAvailable,
 }
 
 // kind finds an error by Kafka's name.

@@ -86,6 +86,7 @@ var (
 	InvalidTxnState                    = kerr.InvalidTxnState
 	TransactionalIDAuthorizationFailed = kerr.TransactionalIDAuthorizationFailed
 	KafkaStorageError                  = kerr.KafkaStorageError
+	LogDirNotFound                     = kerr.LogDirNotFound
 	FetchSessionIDNotFound             = kerr.FetchSessionIDNotFound
 	InvalidFetchSessionEpoch           = kerr.InvalidFetchSessionEpoch
 	ListenerNotFound                   = kerr.ListenerNotFound

@@ -1,0 +1,73 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/klamm-mq/klamm/logstore"
+)
+
+// A replica that moves to another directory changes its log for a copy of it. Those who
+// write, wait meanwhile, without a lock and for as long as the disks need for what is left
+// to copy (see finish in moves.go). Those who read, do not: both logs have what lies below
+// the offsets that were taken under the lock.
+
+// log is the replica's log. It stays so for whoever holds mu.
+func (p *Partition) log() Log { return *p.current.Load() }
+
+// reading runs fn with the log, and again if the log was replaced meanwhile: it is closed
+// soon after. For those who do not hold mu.
+func (p *Partition) reading(fn func(Log) error) error {
+	for {
+		log := p.current.Load()
+		err := fn(*log)
+		if !errors.Is(err, logstore.ErrClosed) || p.current.Load() == log {
+			return err
+		}
+	}
+}
+
+// rlockToWrite is mu.RLock for those who write to the log.
+func (p *Partition) rlockToWrite() {
+	for {
+		p.mu.RLock()
+		parked := p.parked
+		if parked == nil {
+			return
+		}
+		p.mu.RUnlock()
+		<-parked
+	}
+}
+
+// ParkWrites makes those who write wait, and keeps the replica in its role. When it returns
+// nobody is writing, until unpark has been called.
+func (p *Partition) ParkWrites() (unpark func()) {
+	parked := make(chan struct{})
+	p.lockRole()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parked = parked
+	return func() {
+		p.mu.Lock()
+		p.parked = nil
+		close(parked)
+		p.mu.Unlock()
+		p.unlockRole()
+	}
+}
+
+// SwapLog replaces the log by one with the same records, all of them flushed, while writes
+// are parked. What may have changed of the old one since is taken over: configuration, and
+// what retention has deleted.
+func (p *Partition) SwapLog(log Log) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.log()
+	log.UpdateConfig(p.config.Log)
+	if err := log.AdvanceLogStart(int64(old.LogStart())); err != nil {
+		return fmt.Errorf("take over the log start of %s-%d: %w", p.opts.Topic, p.opts.ID.Partition, err)
+	}
+	p.current.Store(&log)
+	return nil
+}
