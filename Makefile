@@ -29,6 +29,15 @@ build: ## build bin/klamm, one static binary
 run: build ## run a broker on 127.0.0.1:9092 with its data in ./klamm-data
 	./$(BIN) start
 
+.PHONY: cluster
+cluster: build ## run three brokers on 127.0.0.1:19092-19094 with their data in ./klamm-data/cluster, until Ctrl-C
+	@pids=; trap 'kill $$pids 2>/dev/null; wait' EXIT; trap 'exit 0' INT TERM; for i in 1 2 3; do \
+		./$(BIN) start --config deploy/cluster/local.properties --set node.id=$$i \
+			--set "listeners=PLAINTEXT://127.0.0.1:$$((19091 + i)),CONTROLLER://127.0.0.1:$$((19191 + i))" \
+			--set admin.listener=127.0.0.1:$$((19291 + i)) --set log.dirs=klamm-data/cluster/$$i & \
+		pids="$$pids $$!"; \
+	done; wait
+
 .PHONY: test
 test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m $$($(GO) list ./... | grep -v '/broker/conformance$$')

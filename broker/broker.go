@@ -90,7 +90,7 @@ func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 	b := &Broker{cfg: cfg, env: env, loggers: newLoggers(env.Logger), failed: make(chan struct{}), stopped: make(chan struct{})}
 	b.log = b.loggers.logger(rootLogger)
 	b.dynamic = newDynamicConfig(cfg, b.log)
-	if err := Check(cfg); err != nil && !env.SeveralNodes {
+	if err := Check(cfg); err != nil {
 		return nil, err
 	}
 	b.shareDescriptors()
@@ -105,13 +105,15 @@ func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 // Check refuses what a configuration may say and this release cannot do. Start calls it.
 // Its error is a configs.Problem.
 func Check(cfg *configs.Broker) error {
+	q := &cfg.Quorum
 	switch {
-	case !cfg.BrokerRole || !cfg.ControllerRole:
-		return cfg.Problem("process.roles", "this release runs broker and controller in one process; want broker,controller")
-	case len(cfg.Quorum.Voters) > 1, len(cfg.Quorum.Voters) == 1 && cfg.Quorum.Voters[0].ID != cfg.NodeID:
-		return cfg.Problem("controller.quorum.voters", "this release runs clusters of one node; want no voters, or this node alone")
-	case len(cfg.Quorum.BootstrapServers) > 1:
-		return cfg.Problem("controller.quorum.bootstrap.servers", "this release runs clusters of one node; want none, or this node's own address")
+	case cfg.ControllerRole && len(q.Voters) == 0 && len(q.BootstrapServers) > 1:
+		return cfg.Problem("controller.quorum.bootstrap.servers",
+			"names several controllers, of which a new one must not guess whether they are a cluster: name all of them in controller.quorum.voters")
+	case cfg.ControllerRole && len(q.Voters) > 1 && len(cfg.ControllerListeners) == 0:
+		return cfg.Problem("controller.listener.names", "must name the listener on which the other voters reach this one")
+	case !cfg.BrokerRole && len(q.Voters)+len(q.BootstrapServers) == 0:
+		return cfg.Problem("controller.quorum.voters", "must name the controllers, this one among them: a controller without brokers serves nobody")
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (c *nodes) tryStart(m *machineNode) (*broker.Broker, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	env := m.machine.Env()
-	env.FS, env.SeveralNodes = m.disk.Process(), true
+	env.FS = m.disk.Process()
 	return broker.Start(ctx, brokertest.Config(c.t, m.machine.Settings...), env)
 }
 
@@ -117,7 +117,7 @@ func (c *nodes) start(ids ...int32) {
 			dead := &atomic.Bool{}
 			m.dead = dead
 			env := m.machine.Env()
-			env.FS, env.SeveralNodes = m.disk.Process(), true
+			env.FS = m.disk.Process()
 			dial := env.Dial
 			env.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if dead.Load() {
@@ -504,4 +504,29 @@ func TestBrokerDies(t *testing.T) {
 			c.t.Errorf("its next start took %v", took)
 		}
 	})
+}
+
+// What a configuration must say about a cluster before anything is opened.
+func TestCheckOfClusters(t *testing.T) {
+	for _, c := range []struct {
+		want     string // in the refusal; "": there is none
+		settings []string
+	}{
+		{"", []string{
+			"process.roles=broker,controller", "node.id=1", "listeners=A://a:1,C://a:2", "controller.listener.names=C",
+			"listener.security.protocol.map=A:PLAINTEXT,C:PLAINTEXT", "inter.broker.listener.name=A", "controller.quorum.voters=1@a:2,2@b:2,3@c:2",
+		}},
+		{"", []string{"process.roles=broker", "node.id=4", "listeners=PLAINTEXT://d:1", "controller.quorum.bootstrap.servers=a:2,b:2,c:2", "controller.listener.names=CONTROLLER"}},
+		{"name all of them in controller.quorum.voters", []string{
+			"node.id=1", "listeners=PLAINTEXT://a:1,CONTROLLER://a:2", "controller.listener.names=CONTROLLER",
+			"controller.quorum.bootstrap.servers=a:2,b:2,c:2",
+		}},
+		{"controller.listener.names", []string{"node.id=1", "listeners=PLAINTEXT://a:1", "controller.quorum.voters=1@a:1,2@b:1,3@c:1"}},
+		{"must name the controllers", []string{"process.roles=controller", "node.id=1", "listeners=CONTROLLER://a:2", "controller.listener.names=CONTROLLER"}},
+	} {
+		err := broker.Check(brokertest.Config(t, c.settings...))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%q: %v, want %q", c.settings, err, c.want)
+		}
+	}
 }

@@ -32,8 +32,6 @@ type Env struct {
 	// Stores says where Raft keeps its log: Badger, which uses the operating system's
 	// files whatever FS is, or plain files on FS.
 	Stores metalog.Stores
-	// SeveralNodes lets a node be one of several, which Check refuses.
-	SeveralNodes bool
 	// Reserve is the room that the metadata log keeps free for itself; zero: its default.
 	Reserve metalog.Reserve
 	// Entropy gives ids that must be unique in the world.

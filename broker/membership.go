@@ -129,6 +129,10 @@ func (b *Broker) joinAsBroker(ctx context.Context, options node.Options) (err er
 	}
 	b.registerInfo(b.published.get().Durability())
 	b.failures.noteStart(b.replicas)
+	if brokers := b.published.get().NumBrokers(); brokers >= 3 && b.cfg.NewTopics.ReplicationFactor == 1 {
+		b.log.Warn("new topics will have one replica, and be lost with its disk: set default.replication.factor=3 and min.insync.replicas=2",
+			"brokers", brokers)
+	}
 	return b.node.Unfence(ctx)
 }
 

@@ -7,6 +7,8 @@ import (
 	"log"
 	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -15,12 +17,45 @@ import (
 // election, each snapshot) is debug to a broker's user, what it calls an error (a peer that
 // does not answer) is a warning.
 type raftLogger struct {
-	logger *slog.Logger
-	name   string
-	args   []any
+	logger  *slog.Logger
+	name    string
+	args    []any
+	repeats *repeats
 }
 
-func newRaftLogger(l *slog.Logger) hclog.Logger { return raftLogger{logger: l, name: "raft"} }
+func newRaftLogger(l *slog.Logger) hclog.Logger {
+	return raftLogger{logger: l, name: "raft", repeats: &repeats{last: map[string]time.Time{}}}
+}
+
+// repeats holds back what Raft says of a peer ten times in a second as long as that is away.
+type repeats struct {
+	mu   sync.Mutex
+	last map[string]time.Time // by message and its first argument
+}
+
+const (
+	// repeatPause lies between two lines with the same trouble.
+	repeatPause = 10 * time.Second
+	// maxRepeats bounds the messages that are remembered.
+	maxRepeats = 256
+)
+
+func (r *repeats) isOne(now time.Time, msg string, args []any) bool {
+	key := msg
+	if len(args) > 1 {
+		key += fmt.Sprint(args[1])
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.last[key]; ok && now.Sub(last) < repeatPause {
+		return true
+	}
+	if len(r.last) >= maxRepeats {
+		clear(r.last)
+	}
+	r.last[key] = now
+	return false
+}
 
 func slogLevel(l hclog.Level) slog.Level {
 	switch l {
@@ -39,7 +74,7 @@ func (r raftLogger) enabled(l hclog.Level) bool {
 
 // Log implements hclog.Logger. Debug and trace lines are dropped.
 func (r raftLogger) Log(level hclog.Level, msg string, args ...any) {
-	if !r.enabled(level) {
+	if !r.enabled(level) || level == hclog.Error && r.repeats.isOne(time.Now(), msg, args) {
 		return
 	}
 	pairs := slices.Concat(r.args, args)

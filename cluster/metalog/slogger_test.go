@@ -23,13 +23,17 @@ func TestRaftLogger(t *testing.T) {
 		},
 	})
 	l := newRaftLogger(slog.New(handler))
-	l.Error("no answer", "peer", 2)
+	for range 3 { // said once, of each peer
+		l.Error("no answer", "peer", 2)
+		l.Error("no answer", "peer", 3)
+	}
 	l.Warn("late", "by", "1s")
 	l.Info("servers", "list", hclog.Fmt("%+v", []int{1}))
 	l.Debug("chatter")
 	l.Trace("chatter")
 	l.Named("net").With("a", 1).Warn("pooled", "b", 2)
 	want := `level=WARN msg=raft part=raft message="no answer" peer=2
+level=WARN msg=raft part=raft message="no answer" peer=3
 level=INFO msg=raft part=raft message=late by=1s
 level=DEBUG msg=raft part=raft message=servers list=[1]
 level=INFO msg=raft part=raft.net message=pooled a=1 b=2
