@@ -43,7 +43,7 @@ test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m $$($(GO) list ./... | grep -v '/broker/conformance$$')
 	$(GO) test -timeout 10m ./broker/conformance # twenty thousand answers, which take four times as long under -race
 	$(GO) test -tags synctests -timeout 10m -run Groups ./broker/simtest ./broker
-	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./matrix ./suites/verdict
+	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./matrix ./tap ./suites/verdict
 	cd compat-tests && $(GO) test -timeout 10m -run Matrix ./sarama ./kafkago
 
 .PHONY: test-slow
@@ -109,7 +109,7 @@ chaos-one: ## five client libraries write and read for MINUTES (30), SIGKILL eac
 
 # Client libraries: each shows what package matrix asks for, and plays the life of a group.
 COMPAT        = cd compat-tests && $(GO) test -count=1 -timeout 20m
-COMPAT_GO     = ./matrix ./franz ./sarama ./kafkago ./confluentgo ./kcat
+COMPAT_GO     = ./matrix ./tap ./franz ./sarama ./kafkago ./confluentgo ./kcat
 COMPAT_JAVA   = ./javaclient ./javatools
 COMPAT_PYTHON = ./python
 COMPAT_NODE   = ./node

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -181,10 +182,12 @@ func (r *run) fromEnd() {
 	var lines []programs.Line
 	done := make(chan error, 1)
 	ctx := r.context()
-	go func() {
+	var reading sync.WaitGroup
+	r.t.Cleanup(reading.Wait) // also when it fails below: the session is for one command at a time
+	reading.Go(func() {
 		command := programs.Command{Do: "consume", Topic: corpus, Partitions: partitions, From: "end", Count: appended}
 		done <- r.session.Do(ctx, command, func(l programs.Line) { lines = append(lines, l) })
-	}()
+	})
 	r.await("the client waits at the ends", func() (bool, error) {
 		waiting := waitingAt(requests[*kmsg.FetchRequest](r.tap, from), id)
 		return maps.Equal(waiting, ends), fmt.Errorf("the client fetches from %v, the ends are %v", waiting, ends)
