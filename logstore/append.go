@@ -215,14 +215,16 @@ func (l *Log) assignEpoch(epoch int32, startOffset int64) {
 
 // appended decides whether the new bytes make a flush due, and puts the log on the
 // lists of the committer and the keeper. With durability=fsync every append does; with
-// replicated, Kafka's flush.messages and a roll.
+// replicated, Kafka's flush.messages, a roll, and a first segment of which a good part is
+// full: it may not roll before its name is synced (see isNameless), so that is done before
+// it has to.
 func (l *Log) appended(now time.Time, c *Config, rolled bool) (flushWanted bool) {
 	l.dir.noteMoved(l)
 	l.mu.RLock()
 	unflushed := l.marks.end - l.marks.flushed
-	rollWaits := l.nameless && l.marks.endPos >= int64(c.SegmentBytes)
+	rollNears := l.nameless && l.marks.endPos >= int64(c.SegmentBytes)/4
 	l.mu.RUnlock()
-	if c.Durability != DurabilityFsync && !rolled && !rollWaits && unflushed < c.FlushMessages {
+	if c.Durability != DurabilityFsync && !rolled && !rollNears && unflushed < c.FlushMessages {
 		return false
 	}
 	l.dir.wantFlush(l)

@@ -86,6 +86,28 @@ func TestFirstSegmentWaitsNoLonger(t *testing.T) {
 	}
 }
 
+// TestFirstSegmentGetsItsNameBeforeItIsFull: appends that come one after the other, and wait
+// for nothing, find the name synced when the segment is full.
+func TestFirstSegmentGetsItsNameBeforeItIsFull(t *testing.T) {
+	c := threeInASegment()
+	c.Durability = DurabilityReplicated
+	d, _ := mustOpen(t, testOptions(vfs.NewMem()), epochTime, c)
+	defer d.Abandon()
+	l := mustCreate(t, d, testID("t", 0), c)
+	if !sequenced(t, l, 0).FlushWanted {
+		t.Error("a third of the first segment is full, and no round is wanted")
+	}
+	d.Flush()
+	for sequence := range int32(3) {
+		if info := sequenced(t, l, 1+sequence); info.FlushWanted != (sequence == 2) {
+			t.Errorf("sequence %d: flush wanted %v", 1+sequence, info.FlushWanted)
+		}
+	}
+	if l.NumSegments() != 2 {
+		t.Errorf("%d segments", l.NumSegments())
+	}
+}
+
 // TestRetentionLeavesADurableBeginning: the round that made the first segment deletable may
 // have begun before the next ones had names. The one that becomes the first must have its
 // name, and the snapshot of the producers whose records go, before anything is removed.
