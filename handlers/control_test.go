@@ -41,7 +41,7 @@ func TestControllerRequestsStayHere(t *testing.T) {
 	active.err = kafkaerr.NotController
 	for _, req := range []kmsg.Request{
 		&kmsg.AlterPartitionRequest{Version: 3}, &kmsg.BrokerRegistrationRequest{Version: 4},
-		&kmsg.BrokerHeartbeatRequest{Version: 2}, &kmsg.AllocateProducerIDsRequest{},
+		&kmsg.BrokerHeartbeatRequest{Version: 2}, &kmsg.AllocateProducerIDsRequest{}, &kmsg.AssignReplicasToDirsRequest{},
 	} {
 		resp := ask[kmsg.Response](t, f, req)
 		var code int16
@@ -53,6 +53,8 @@ func TestControllerRequestsStayHere(t *testing.T) {
 		case *kmsg.BrokerHeartbeatResponse:
 			code = r.ErrorCode
 		case *kmsg.AllocateProducerIDsResponse:
+			code = r.ErrorCode
+		case *kmsg.AssignReplicasToDirsResponse:
 			code = r.ErrorCode
 		}
 		if code != kafkaerr.NotController.Code {
