@@ -2,7 +2,10 @@ package javatools
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -102,6 +105,61 @@ func (s *session) descriptions() {
 	s.expect(`^\(id: 1 rack: null isFenced: false\)|^BROKER \(id: 1 rack: null`, "kafka-broker-api-versions --bootstrap-server BROKER")
 	s.expect(`^  advertised.listeners=`, "kafka-configs --bootstrap-server BROKER --describe --all --entity-type brokers --entity-name 1")
 	s.expect(`^  root=`, "kafka-configs --bootstrap-server BROKER --describe --entity-type broker-loggers --entity-name 1")
+}
+
+// directories: a partition moves from one log directory to the other, with what is in it.
+func (s *session) directories() {
+	s.command("kafka-topics --bootstrap-server BROKER --create --topic words")
+	s.command(`kafka-console-producer --bootstrap-server BROKER --topic words <<< one\ntwo\nthree\n`)
+	file := filepath.Join(s.tmp, "plan.json")
+	for _, dir := range []string{s.dir, s.more, s.dir} {
+		plan := fmt.Sprintf(`{"version":1,"partitions":[{"topic":"words","partition":0,"replicas":[1],"log_dirs":[%q]}]}`, dir)
+		if err := os.WriteFile(file, []byte(plan), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+		s.expect(`^Successfully started partition reassignment for words-0$`, "kafka-reassign-partitions --bootstrap-server BROKER --execute --reassignment-json-file "+file)
+		const moved = `Status of partition reassignment:
+Reassignment of partition words-0 is completed.
+Reassignment of replica words-0-1 completed successfully.
+Clearing broker-level throttles on broker 1
+Clearing topic-level throttles on topic words
+`
+		if got := s.eventually("kafka-reassign-partitions --bootstrap-server BROKER --verify --reassignment-json-file "+file, moved); got != moved {
+			s.t.Errorf("it has not moved:\n%s", got)
+		}
+		if got := s.directoryOf("words-0"); got != dir {
+			s.t.Errorf("it is in %s, and should be in %s", got, dir)
+		}
+	}
+	s.expect(`^one\ntwo\nthree\n`, "kafka-console-consumer --bootstrap-server BROKER --topic words --partition 0 --offset earliest --max-messages 3 --timeout-ms 20000")
+}
+
+// directoryOf is where kafka-log-dirs finds the only replica of a partition.
+func (s *session) directoryOf(partition string) (found string) {
+	s.t.Helper()
+	code, printed, err := s.shell.run("org.apache.kafka.tools.LogDirsCommand", "", []string{"--bootstrap-server", s.addr, "--describe"})
+	if err != nil || code != 0 {
+		s.t.Fatalf("code %d, %v:\n%s", code, err, printed)
+	}
+	var answer struct {
+		Brokers []struct {
+			LogDirs []struct {
+				LogDir     string
+				Partitions []struct{ Partition string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(printed[strings.Index(printed, "{"):]), &answer); err != nil {
+		s.t.Fatalf("%v:\n%s", err, printed)
+	}
+	for _, dir := range answer.Brokers[0].LogDirs {
+		for _, p := range dir.Partitions {
+			if p.Partition == partition {
+				found += dir.LogDir
+			}
+		}
+	}
+	return found
 }
 
 // verifiableClients: these two print while their process ends, so each has one of its own.

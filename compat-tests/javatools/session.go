@@ -36,6 +36,7 @@ type session struct {
 	shell   *shell
 	addr    string
 	dir     string // of the broker's logs
+	more    string // a second one, for a broker that has two
 	tmp     string
 	rewrite bool
 }

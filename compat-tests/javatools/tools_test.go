@@ -22,6 +22,7 @@ func TestTools(t *testing.T) {
 		"API versions":        (*session).apiVersions,
 		"descriptions":        (*session).descriptions,
 		"verifiable clients":  (*session).verifiableClients,
+		"log directories":     (*session).directories,
 	} {
 		t.Run(name, func(t *testing.T) { run(startBroker(t, shell)) })
 	}
@@ -35,17 +36,18 @@ func TestTools(t *testing.T) {
 // startBroker starts klamm, or Kafka if BROKER=kafka asks for it.
 func startBroker(t *testing.T, shell *shell) *session {
 	t.Helper()
-	s := &session{t: t, shell: shell, tmp: t.TempDir(), rewrite: os.Getenv("REWRITE") != ""}
-	const hurry = "group.initial.rebalance.delay.ms=0"
-	if os.Getenv("BROKER") == "kafka" {
-		b := java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), hurry)
-		s.addr, s.dir = b.Addr, b.Logs
-		return s
+	s := &session{t: t, shell: shell, tmp: t.TempDir(), dir: t.TempDir(), more: t.TempDir(), rewrite: os.Getenv("REWRITE") != ""}
+	settings := []string{"group.initial.rebalance.delay.ms=0", "log.dirs=" + s.dir}
+	if strings.HasSuffix(t.Name(), "directories") {
+		settings[1] += "," + s.more
 	}
-	if s.rewrite {
+	switch {
+	case os.Getenv("BROKER") == "kafka":
+		s.addr = java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), settings...).Addr
+	case s.rewrite:
 		t.Fatal("what Kafka says is written down with BROKER=kafka")
+	default:
+		s.addr = harness.Start(t, settings...).Addr
 	}
-	b := harness.Start(t, hurry)
-	s.addr, s.dir = b.Addr, filepath.Join(b.Dir, "data")
 	return s
 }
