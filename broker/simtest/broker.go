@@ -19,8 +19,10 @@ import (
 
 // Broker is a machine on which one broker process lives after the other.
 type Broker struct {
-	c    *Cluster
-	disk *vfs.CrashFS
+	c       *Cluster
+	machine *brokertest.Machine
+	disk    *vfs.CrashFS
+	busy    atomic.Bool // with a misfortune, see several.go
 
 	mu        sync.Mutex // guards what is below; a leaf
 	life      *life      // the process that lives, or the last one
@@ -57,8 +59,8 @@ func (l *life) end() bool {
 	return first
 }
 
-func newBroker(c *Cluster) *Broker {
-	b := &Broker{c: c, disk: vfs.NewCrash(rand.NewPCG(c.seed, 1)), epochs: map[string]int32{}}
+func newBroker(c *Cluster, m *brokertest.Machine, number uint64) *Broker {
+	b := &Broker{c: c, machine: m, disk: vfs.NewCrash(rand.NewPCG(c.seed, number)), epochs: map[string]int32{}}
 	b.disk.OnSync(b.onSync)
 	return b
 }
@@ -68,20 +70,20 @@ func newBroker(c *Cluster) *Broker {
 func (b *Broker) Start() {
 	l := b.newLife()
 	defer close(l.started)
-	b.c.tracef("start")
-	cfg := brokertest.Config(b.c.t, b.c.machine.Settings...)
+	b.c.tracef("%s: start", b.machine.Name)
+	cfg := brokertest.Config(b.c.t, b.machine.Settings...)
 	started, err := broker.Start(l.ctx, cfg, b.env(l))
 	switch {
 	case err == nil:
 		l.b = started
 		b.checkStarted(l)
 	case l.dead():
-		b.c.tracef("died on the way: %v", err)
+		b.c.tracef("%s: died on the way: %v", b.machine.Name, err)
 		close(l.stopped)
 	default:
 		l.end()
 		close(l.stopped)
-		b.c.violated("CleanRecovery", "the broker does not start: %v", err)
+		b.c.violated("CleanRecovery", "%s does not start: %v", b.machine.Name, err)
 	}
 }
 
@@ -96,9 +98,16 @@ func (b *Broker) newLife() *life {
 
 // env is the world of one process, which is gone for it when it dies.
 func (b *Broker) env(l *life) broker.Env {
-	env := b.c.machine.Env()
+	env := b.machine.Env()
 	env.FS = b.c.opts.Break.disk(b.disk.Process())
-	env.Logger = slog.New(slog.NewTextHandler(&diary{b.c, l}, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: dropTime}))
+	dial := env.Dial
+	env.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if l.dead() {
+			return nil, syscall.ENETDOWN
+		}
+		return dial(ctx, network, address)
+	}
+	env.Logger = slog.New(slog.NewTextHandler(&diary{b.c, l}, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: dropTime})).With("on", b.machine.Name)
 	listen := env.Listen
 	env.Listen = func(ctx context.Context, address string, o wire.ListenOptions) (net.Listener, error) {
 		l.mu.Lock()
@@ -149,6 +158,10 @@ func (b *Broker) checkStarted(l *life) {
 	if b.clusterID != image.ClusterID() {
 		b.c.violated("MetadataKept", "cluster %s has become %s", b.clusterID, image.ClusterID())
 	}
+	b.c.tracef("%s: started, broker epoch %d", b.machine.Name, l.b.BrokerEpoch())
+	if b.c.several() {
+		return // others may have led on
+	}
 	for t := range image.Topics() {
 		key := t.ID.String()
 		epoch := t.Partitions[0].LeaderEpoch
@@ -157,7 +170,6 @@ func (b *Broker) checkStarted(l *life) {
 		}
 		b.epochs[key] = epoch
 	}
-	b.c.tracef("started, broker epoch %d", l.b.BrokerEpoch())
 }
 
 // current is the process that lives, or the last one.
@@ -174,7 +186,7 @@ func (b *Broker) Stop() {
 	if l.dead() {
 		return
 	}
-	b.c.tracef("stop")
+	b.c.tracef("%s: stop", b.machine.Name)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	err := l.b.Stop(ctx)
@@ -210,12 +222,12 @@ func (b *Broker) PowerCut() {
 func (b *Broker) crash(how string, disk func()) {
 	l := b.current()
 	if !l.end() {
-		b.c.tracef("%s while down", how)
+		b.c.tracef("%s: %s while down", b.machine.Name, how)
 		disk()
 		return
 	}
-	b.c.tracef("%s", how)
-	b.c.machine.Net.Crash(b.c.machine.Name)
+	b.c.tracef("%s: %s", b.machine.Name, how)
+	b.machine.Net.Crash(b.machine.Name)
 	disk()
 	b.c.tasks.Go(l.reap)
 	b.c.mu.Lock()
@@ -239,7 +251,7 @@ func (l *life) reap() {
 func (b *Broker) bury() {
 	l := b.current()
 	if l.end() {
-		b.c.machine.Net.Crash(b.c.machine.Name)
+		b.machine.Net.Crash(b.machine.Name)
 		b.disk.Kill()
 		b.c.tasks.Go(l.reap)
 	}

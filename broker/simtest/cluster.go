@@ -17,15 +17,16 @@ import (
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
-// Cluster is one run: a broker, its clients, and what befell them. Its methods that do
+// Cluster is one run: a broker or several, their clients, and what befell them. Its methods that do
 // not return errors end the scenario when they cannot do what they say.
 type Cluster struct {
 	t       *testing.T
 	opts    Options
 	seed    uint64
 	begin   time.Time
-	machine *brokertest.Machine
-	broker  *Broker
+	machine *brokertest.Machine // the first
+	broker  *Broker             // on it
+	brokers []*Broker           // all of them
 	history *check.History
 
 	over    context.Context // ends with the scenario, or with the first violation
@@ -58,8 +59,14 @@ func newCluster(t *testing.T, o Options, seed uint64) *Cluster {
 	c.over, c.end = context.WithTimeout(t.Context(), o.Limit)
 	c.machine = brokertest.NewMachine(t)
 	c.machine.Seed(seed)
-	c.machine.Settings = append(c.machine.Settings, o.Settings...)
-	c.broker = newBroker(c)
+	c.broker = newBroker(c, c.machine, 1)
+	c.brokers = []*Broker{c.broker}
+	if c.several() {
+		c.addBrokers()
+	}
+	for _, b := range c.brokers {
+		b.machine.Settings = append(b.machine.Settings, o.Settings...)
+	}
 	return c
 }
 
@@ -74,11 +81,13 @@ func (c *Cluster) play(scenario func(*Cluster)) {
 				panic(p)
 			}
 		}()
-		c.broker.Start()
+		c.startAll()
 		scenario(c)
 	}()
 	c.end()
-	c.broker.bury()
+	for _, b := range c.brokers {
+		b.bury()
+	}
 	for _, client := range c.clients {
 		client.Close()
 	}
@@ -204,7 +213,7 @@ func (c *Cluster) RunUntil(done ...<-chan struct{}) {
 // client makes a client that is closed at the end of the run.
 func (c *Cluster) client(opts ...kgo.Opt) *kgo.Client {
 	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(c.machine.Addr()), kgo.Dialer(c.dial),
+		kgo.SeedBrokers(c.addresses()...), kgo.Dialer(c.dial),
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.UnknownTopicRetries(-1),
@@ -235,7 +244,7 @@ func (c *Cluster) CreateTopic(name string, partitions int32, settings ...string)
 	ctx, cancel := context.WithTimeout(c.over, patience)
 	defer cancel()
 	for {
-		made, err := admin.CreateTopic(ctx, partitions, 1, configs, name)
+		made, err := admin.CreateTopic(ctx, partitions, int16(min(len(c.brokers), 3)), configs, name)
 		if err == nil || isTopicExists(err) { // an earlier answer may have been lost
 			c.created(ctx, admin, name, partitions, made)
 			return

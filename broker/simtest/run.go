@@ -17,7 +17,9 @@ type Options struct {
 	// Seeds is how many runs there are, with seeds from 1 on. The environment variables
 	// KLAMM_SEEDS and KLAMM_FIRST give others, and KLAMM_SEED=n runs that seed alone.
 	Seeds int
-	// Settings of the broker, each key=value.
+	// Brokers is how many there are; 1 if 0. Several are controllers as well.
+	Brokers int
+	// Settings of each broker, each key=value.
 	Settings []string
 	// SyncTime is the longest that a sync of the disk takes; 5 ms if 0.
 	SyncTime time.Duration
@@ -37,6 +39,14 @@ func (o Options) withDefaults() Options {
 		o.Limit = time.Hour
 	}
 	return o
+}
+
+// tier is what evidence calls these runs.
+func (o Options) tier() string {
+	if o.Brokers > 1 {
+		return "real-cluster"
+	}
+	return "real"
 }
 
 // Report is what a run came to.
@@ -67,7 +77,7 @@ func Run(t *testing.T, o Options, scenario func(*Cluster)) {
 	t.Helper()
 	var faults, acked int
 	seeds := seedsToRun(t, o.Seeds)
-	line := evidence.Line{Begin: time.Now(), Tier: "real", Test: t.Name(), First: seeds[0]}
+	line := evidence.Line{Begin: time.Now(), Tier: o.tier(), Test: t.Name(), First: seeds[0]}
 	defer func() {
 		line.Faults, line.Acked, line.Passed = faults, acked, !t.Failed()
 		if err := line.Write(time.Now()); err != nil {

@@ -47,7 +47,9 @@ func (w *world) fault() {
 		w.report.Pauses++
 		d := time.Duration(w.rand.IntN(600)) * time.Millisecond
 		w.tracef("broker %d stands still for %s", n.id, d)
-		n.pausedUntil = w.now.Add(d)
+		if until := w.now.Add(d); until.After(n.pausedUntil) {
+			n.pausedUntil = until // what waits for the end keeps its order
+		}
 	case r < 14:
 		w.cutLink()
 	case r == 14:

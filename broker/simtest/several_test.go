@@ -1,0 +1,29 @@
+//go:build synctests
+
+package simtest
+
+import "testing"
+
+// The build tag is that of groups_test.go, for the same reason: producers with several
+// brokers wait for each other's locks.
+
+// severalUnderFaults is the scenario of clusters: producers with acks=all and a consumer,
+// while brokers die, stop and are cut off.
+func severalUnderFaults(c *Cluster) {
+	c.CreateTopic("t", 3, "internal.segment.bytes=65536")
+	c.Consume("t")
+	var until []<-chan struct{}
+	for _, mode := range []Mode{Idempotent, Idempotent, AcksAll} {
+		until = append(until, c.Produce("t", mode, 400).Done)
+	}
+	c.RunUntil(c.ChaosOfSeveral(until...))
+	c.JudgeSeveral()
+}
+
+func TestSeedsOfClusters(t *testing.T) {
+	Run(t, Options{Seeds: 3, Brokers: 3, Settings: []string{"min.insync.replicas=2"}}, severalUnderFaults)
+}
+
+func TestSeedsOfFive(t *testing.T) {
+	Run(t, Options{Seeds: 1, Brokers: 5, Settings: []string{"min.insync.replicas=2"}}, severalUnderFaults)
+}
