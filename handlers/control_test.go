@@ -61,7 +61,7 @@ func TestControllerRequestsStayHere(t *testing.T) {
 			t.Errorf("%T: error %d", resp, code)
 		}
 	}
-	if len(active.calls) != 4 || len(f.node.calls) != 0 {
+	if len(active.calls) != 5 || len(f.node.calls) != 0 {
 		t.Errorf("%d requests to the controller here, %d forwarded", len(active.calls), len(f.node.calls))
 	}
 }
