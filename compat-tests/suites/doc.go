@@ -9,8 +9,8 @@
 // A run starts a broker on an empty directory, builds the suite from a copy of its module
 // (.cache/suites) and compares the verdict of each test with lists/NAME.txt, which says
 // what passes on Klamm and on Kafka, and why what does not. Every deviation fails, also an
-// exception that passes. What is expected to fail runs in a process of its own each, so
-// that it cannot take others with it.
+// exception that passes. What is expected to fail, or leaves it to chance, runs in a
+// process of its own each, so that it cannot take others with it.
 //
 // RUNS=n runs a suite n times; EVIDENCE names a file to which a line about it is added.
 package suites

@@ -44,13 +44,13 @@ func newResult() Result {
 	return Result{map[verdict.Test]verdict.Verdict{}, map[verdict.Test][]string{}}
 }
 
-// Together runs all tests on the broker at addr but for those that are expected to fail,
-// those of a package in one process.
-func (s Suite) Together(ctx context.Context, programs Programs, addr string, failing []verdict.Test) (Result, error) {
+// Together runs all tests on the broker at addr but for those that run apart, those of a
+// package in one process.
+func (s Suite) Together(ctx context.Context, programs Programs, addr string, apart []verdict.Test) (Result, error) {
 	r := newResult()
 	for _, pkg := range s.Packages {
 		var skip []string
-		for _, t := range failing {
+		for _, t := range apart {
 			if t.Package == pkg {
 				skip = append(skip, pattern(t))
 			}
@@ -62,10 +62,10 @@ func (s Suite) Together(ctx context.Context, programs Programs, addr string, fai
 	return r, nil
 }
 
-// Alone runs the tests that are expected to fail, each in a process of its own: some end it.
-func (s Suite) Alone(ctx context.Context, programs Programs, addr string, failing []verdict.Test) (Result, error) {
+// Alone runs each of the tests in a process of its own: some end it, some never end.
+func (s Suite) Alone(ctx context.Context, programs Programs, addr string, apart []verdict.Test) (Result, error) {
 	r := newResult()
-	for _, t := range failing {
+	for _, t := range apart {
 		if err := s.process(ctx, r, programs, addr, t.Package, alonePatience, "-test.run="+pattern(t)); err != nil {
 			return r, err
 		}

@@ -58,17 +58,17 @@ func runs(t *testing.T, s Suite) {
 		counts[verdict.Pass], counts[verdict.Skip], counts[verdict.Fail], time.Since(begin).Round(time.Second))
 }
 
-// run compares one run with the list. What is expected to fail is tried in the first run
-// only, and remembered in alone.
+// run compares one run with the list. What is expected to fail, or leaves it to chance, is
+// tried in the first run only, and remembered in alone.
 func run(t *testing.T, s Suite, list verdict.List, programs Programs, alone Result) Result {
 	on, addr := startBroker(t, s)
-	failing := list.Failing(on)
-	result, err := s.Together(t.Context(), programs, addr, failing)
+	apart := list.Apart(on)
+	result, err := s.Together(t.Context(), programs, addr, apart)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(alone.Verdicts) == 0 {
-		first, err := s.Alone(t.Context(), programs, addr, failing)
+		first, err := s.Alone(t.Context(), programs, addr, apart)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func (l List) Compare(on Broker, got map[Test]Verdict) []Deviation {
 		all = append(all, Deviation{t, fmt.Sprintf(format, args...)})
 	}
 	listed := map[Test]bool{}
-	failing := l.Failing(on)
+	apart := l.Apart(on)
 	for _, line := range l {
 		listed[line.Test] = true
 		v, ran := got[line.Test]
@@ -34,7 +34,7 @@ func (l List) Compare(on Broker, got map[Test]Verdict) []Deviation {
 		}
 	}
 	for t, v := range got {
-		if listed[t] || within(t, failing) {
+		if listed[t] || within(t, apart) {
 			continue
 		}
 		if _, isSub := t.Parent(); !isSub {

@@ -14,5 +14,7 @@
 //
 // A test that is not in the list is a deviation. A subtest that is not in the list passes;
 // those of a test that is expected to fail, and has none in the list, may do as they like.
+// The verdict "chance" says that a test passes at times and fails at others, whatever the
+// broker does.
 // Every line that is not "pass pass" has a reason.
 package verdict

@@ -118,20 +118,21 @@ func parseLine(text string) (Line, error) {
 	return line, nil
 }
 
-// Failing are the tests that are expected to fail on a broker, without those that fail
-// only because a subtest of theirs does.
-func (l List) Failing(on Broker) []Test {
+// Apart are the tests that are expected to fail on a broker, or leave it to chance, without
+// those that do so only because a subtest of theirs does.
+func (l List) Apart(on Broker) []Test {
+	apart := func(line Line) bool { return line.On[on] == Fail || line.On[on] == Chance }
 	because := map[Test]bool{}
 	for _, line := range l {
-		if parent, ok := line.Parent(); ok && line.On[on] == Fail {
+		if parent, ok := line.Parent(); ok && apart(line) {
 			because[parent] = true
 		}
 	}
-	var failing []Test
+	var tests []Test
 	for _, line := range l {
-		if line.On[on] == Fail && !because[line.Test] {
-			failing = append(failing, line.Test)
+		if apart(line) && !because[line.Test] {
+			tests = append(tests, line.Test)
 		}
 	}
-	return failing
+	return tests
 }
