@@ -223,7 +223,9 @@ func (b *Broker) previousEpoch() int64 {
 	return previous
 }
 
-// registeredListeners is what other brokers and, beside another broker, clients are told.
+// registeredListeners is what other brokers and, beside another broker, clients are told. The
+// first is that of brokers among themselves: a controller that is no broker need not know
+// its name.
 func (b *Broker) registeredListeners() ([]metadata.Endpoint, error) {
 	var list []metadata.Endpoint
 	for _, l := range b.listeners {
@@ -232,6 +234,10 @@ func (b *Broker) registeredListeners() ([]metadata.Endpoint, error) {
 			return nil, err
 		}
 		list = append(list, endpoint)
+	}
+	if i := slices.IndexFunc(list, func(l metadata.Endpoint) bool { return l.Name == b.cfg.InterBrokerListener }); i > 0 {
+		own := list[i]
+		list = slices.Insert(slices.Delete(list, i, i+1), 0, own)
 	}
 	return list, nil
 }
