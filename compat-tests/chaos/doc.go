@@ -11,7 +11,7 @@
 //	kafka-python from-python   librdkafka (kcat)
 //	librdkafka from-librdkafka franz-go
 //
-// After each start every process has to go on within a bound: a producer gets an
+// After each start every process has to go on within a minute: a producer gets an
 // acknowledgement, a member a record. In the end
 //
 //   - every acknowledged record is served where its producer was told, exactly once if the
