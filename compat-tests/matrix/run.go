@@ -19,6 +19,8 @@ import (
 const (
 	partitions = 3
 	patience   = time.Minute // for one command
+	// shownRequests is how many of the last requests a failure shows.
+	shownRequests = 40
 )
 
 // capability is one thing that a client is to show.
@@ -102,12 +104,25 @@ func (r *run) context() context.Context {
 // do carries out a command and returns the lines of its answer.
 func (r *run) do(c programs.Command) (lines []programs.Line) {
 	r.t.Helper()
+	from := r.tap.Count()
 	err := r.session.Do(r.context(), c, func(l programs.Line) { lines = append(lines, l) })
 	if err != nil {
 		c.Records = nil
-		r.t.Fatalf("%+v: after %d lines: %v", c, len(lines), err)
+		r.t.Fatalf("%+v: after %d lines: %v\nsent: %v", c, len(lines), err, shown(r.tap.Seen(from)))
 	}
 	return lines
+}
+
+// shown are the last requests, and which of them have no answer.
+func shown(seen []tap.Request) (all []string) {
+	for _, request := range seen[max(0, len(seen)-shownRequests):] {
+		text := request.String()
+		if !request.Answered() {
+			text += " (no answer)"
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 // topic creates a topic, and waits until it has leaders.

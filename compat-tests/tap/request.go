@@ -3,6 +3,7 @@ package tap
 import (
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,14 +18,18 @@ type Request struct {
 	Client       string       // client id
 	Body         kmsg.Request // nil for a key that kmsg does not know
 	correlation  uint32
+	answered     *atomic.Bool
 }
 
 func (r Request) String() string { return fmt.Sprintf("%s v%d", kmsg.NameForKey(r.Key), r.Version) }
 
+// Answered tells whether the client has been given an answer.
+func (r Request) Answered() bool { return r.answered.Load() }
+
 // read reads a frame without its length. The body aliases it.
 func read(frame []byte) (Request, error) {
 	b := kbin.Reader{Src: frame}
-	r := Request{Key: b.Int16(), Version: b.Int16(), correlation: b.Uint32()}
+	r := Request{Key: b.Int16(), Version: b.Int16(), correlation: b.Uint32(), answered: new(atomic.Bool)}
 	if id := b.NullableString(); id != nil {
 		r.Client = *id
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -133,20 +134,21 @@ func (p *Tap) serve(client net.Conn) {
 		return
 	}
 	lost := make(chan uint32, 1) // the answer that is to be lost
+	var waiting sync.Map         // *atomic.Bool by correlation id: requests without their answers
 	var both sync.WaitGroup
 	both.Go(func() {
-		p.requests(client, broker, lost)
+		p.requests(client, broker, lost, &waiting)
 		_ = broker.Close() // the other direction ends with this one
 	})
 	both.Go(func() {
-		answers(broker, client, lost)
+		answers(broker, client, lost, &waiting)
 		_ = client.Close()
 	})
 	both.Wait()
 }
 
 // requests passes frames on to the broker until either side closes.
-func (p *Tap) requests(client io.Reader, broker io.Writer, lost chan<- uint32) {
+func (p *Tap) requests(client io.Reader, broker io.Writer, lost chan<- uint32, waiting *sync.Map) {
 	in := bufio.NewReader(client)
 	for {
 		frame, err := next(in)
@@ -157,6 +159,7 @@ func (p *Tap) requests(client io.Reader, broker io.Writer, lost chan<- uint32) {
 		if err != nil {
 			p.t.Errorf("a request that cannot be read: %s of %s: %v", r, r.Client, err)
 		}
+		waiting.Store(r.correlation, r.answered)
 		if r.Client != Judge && p.keep(r) {
 			lost <- r.correlation
 		}
@@ -181,7 +184,7 @@ func (p *Tap) keep(r Request) bool {
 }
 
 // answers passes frames on to the client until either side closes, or one is lost.
-func answers(broker io.Reader, client io.Writer, lost <-chan uint32) {
+func answers(broker io.Reader, client io.Writer, lost <-chan uint32, waiting *sync.Map) {
 	in := bufio.NewReader(broker)
 	var id uint32
 	losing := false
@@ -200,6 +203,9 @@ func answers(broker io.Reader, client io.Writer, lost <-chan uint32) {
 		}
 		if _, err := client.Write(frame); err != nil {
 			return
+		}
+		if answered, found := waiting.LoadAndDelete(correlation(frame[4:])); found {
+			answered.(*atomic.Bool).Store(true)
 		}
 	}
 }
