@@ -168,16 +168,17 @@ func (s *side) configured(ctx context.Context, on *side, count int, want map[str
 	return nil
 }
 
-// commit commits the end of the topic for a group.
+// commit commits the end of the topic for a group. A broker that has just created the
+// topic of its coordinators refuses it for a while.
 func (s *side) commit() {
 	s.t.Helper()
-	ends, err := s.admin.ListEndOffsets(s.t.Context(), s.topic)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.admin.CommitAllOffsets(s.t.Context(), group, ends.Offsets()); err != nil {
-		s.t.Fatal(err)
-	}
+	await(s.t, "the group commits on "+s.name, func(ctx context.Context) error {
+		ends, err := s.admin.ListEndOffsets(ctx, s.topic)
+		if err != nil {
+			return err
+		}
+		return s.admin.CommitAllOffsets(ctx, group, ends.Offsets())
+	})
 }
 
 // translated expects the group's offsets on the other side, at the end of the topic there.
