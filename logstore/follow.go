@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,8 @@ import (
 // right and whose offsets continue the log; gaps are lawful, since the leader may have
 // compacted. Batches of a later epoch than leaderEpoch, and what follows them, are left
 // out: their sender has lost its leadership (KAFKA-18723). A batch cut short at the end
-// is ignored.
+// is ignored. An empty log whose start is in the middle of the first batch, as its leader's
+// is, begins with that batch and keeps its start.
 //
 // The error is ErrUnexpectedOffset, of kind CorruptMessage, or the storage's as for
 // AppendAsLeader. Batches before the one at fault may have been appended.
@@ -23,6 +25,37 @@ func (l *Log) AppendAsFollower(now time.Time, records []byte, leaderEpoch int32)
 	if err := l.appendable(now); err != nil {
 		return info, err
 	}
+	start := int64(l.LogStart())
+	if base, ok := l.beginsBefore(records); ok {
+		if err := l.TruncateFullyAndStartAt(base); err != nil {
+			return info, err
+		}
+		if info, err = l.appendRuns(now, records, leaderEpoch); info.LastOffset < start {
+			return info, err
+		}
+		return info, cmp.Or(err, l.AdvanceLogStart(start))
+	}
+	return l.appendRuns(now, records, leaderEpoch)
+}
+
+// beginsBefore tells where an empty log must begin to take in records whose first batch
+// reaches over its start: the log start of the leader is in the middle of that batch
+// (Kafka's UnexpectedAppendOffsetException).
+func (l *Log) beginsBefore(records []byte) (base int64, ok bool) {
+	start, end := int64(l.LogStart()), int64(l.LogEnd())
+	if start != end || l.SizeBytes() > 0 {
+		return 0, false
+	}
+	v, _, err := batch.Next(records)
+	if err != nil || v.Check() != nil {
+		return 0, false
+	}
+	return v.BaseOffset(), v.BaseOffset() < start && v.LastOffset() >= start
+}
+
+// appendRuns appends, run by run.
+func (l *Log) appendRuns(now time.Time, records []byte, leaderEpoch int32) (info AppendInfo, err error) {
+	info = AppendInfo{FirstOffset: -1, LastOffset: -1, LogAppendTimeMs: -1, MaxTimestampMs: -1}
 	c := l.config.Load()
 	l.writer.Lock()
 	defer l.writer.Unlock()
