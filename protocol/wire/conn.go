@@ -180,7 +180,7 @@ func (c *conn) handle(r *Request) error {
 	s := c.server
 	err := c.awaitTurn(r)
 	if err == nil {
-		err = c.awaitUnmuted() // an answer before it may have muted the connection
+		err = c.awaitUnmutedWith(r) // an answer before it may have muted the connection
 		r.Received = c.in.lastRead
 	}
 	if err != nil {

@@ -45,10 +45,12 @@ type slot struct {
 
 // settle takes the outcome of the newest request. Only the connection's goroutine calls it.
 func (l *lane) settle(r *Request, o Outcome) error {
+	if o.Mute > 0 {
+		// At once, though the answer may have to wait: else the next frame would be read, and
+		// hold its memory as long as the mute lasts.
+		l.mute(o.Mute)
+	}
 	if o.Pending != nil {
-		if o.Mute > 0 {
-			l.mute(o.Mute)
-		}
 		if known, ok := o.Pending.peek(); ok {
 			o = known
 		}

@@ -6,8 +6,8 @@ import "time"
 // answer leaves that tells the client so; a mute that lasts longer stays.
 func (c *conn) mute(d time.Duration) {
 	until := c.watch.now() + int64(d)
-	if until > c.muted.at.Load() {
-		c.muted.set(until)
+	for last := c.muted.at.Load(); until > last && !c.muted.at.CompareAndSwap(last, until); {
+		last = c.muted.at.Load()
 	}
 }
 
@@ -35,6 +35,16 @@ func (c *conn) awaitUnmuted() error {
 		}
 	}
 	return nil
+}
+
+// awaitUnmutedWith waits with a request that was read already. Its memory is given up, with
+// the connection, if others wait for it.
+func (c *conn) awaitUnmutedWith(r *Request) error {
+	if r.frame.reserved > 0 {
+		c.watch.holds.set(c.watch.now())
+		defer c.watch.holds.clear()
+	}
+	return c.awaitUnmuted()
 }
 
 func (c *conn) sleep(d time.Duration) error {

@@ -12,7 +12,7 @@ type watch struct {
 	epoch time.Time
 	idle  stamp // nothing of a frame is there; since the last request ended
 	frame stamp // a frame is cut short; since its last byte
-	holds stamp // a frame is cut short and holds memory of the budget; since it does
+	holds stamp // a frame is cut short, or its client muted, and it holds memory of the budget; since then
 	write stamp // the client has not taken what is being written; since the last progress
 }
 
