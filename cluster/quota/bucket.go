@@ -39,4 +39,7 @@ func (b *bucket) force(w window, limit, n float64, now moment) time.Duration {
 	return 0
 }
 
-func (b *bucket) empty(limit float64) time.Duration { return milliseconds(-b.tokens / limit * 1000) }
+// empty is at least a millisecond: what rounds to nothing would be no refusal.
+func (b *bucket) empty(limit float64) time.Duration {
+	return max(milliseconds(-b.tokens/limit*1000), time.Millisecond)
+}

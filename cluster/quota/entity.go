@@ -1,6 +1,10 @@
 package quota
 
-import "github.com/klamm-mq/klamm/cluster/metadata"
+import (
+	"crypto/sha256"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+)
 
 // Key is the name of a kind of quota in metadata.
 type Key string
@@ -67,7 +71,18 @@ func idOf(e metadata.QuotaEntity, c Client) meterID {
 		id.user = c.User
 	}
 	if id.byClient {
-		id.clientID = c.ClientID
+		id.clientID = short(c.ClientID)
 	}
 	return id
+}
+
+// short stands for a client id. A meter is kept for an hour, and thousands of them must not
+// keep as many ids of 32 KiB: of one too long for a label there is a digest, which begins
+// like no text and so becomes none.
+func short(clientID string) string {
+	if len(clientID) <= maxName {
+		return clientID
+	}
+	sum := sha256.Sum256([]byte(clientID))
+	return "\xff" + string(sum[:])
 }

@@ -239,6 +239,42 @@ func TestMetersAreBounded(t *testing.T) {
 	}
 }
 
+// Many client ids of the greatest length do not stay in memory, and are still told apart.
+func TestMetersKeepNoLongNames(t *testing.T) {
+	b := newBench(t, ProducerByteRate, map[metadata.QuotaEntity]float64{{ClientID: metadata.QuotaForDefault()}: 1000})
+	long := strings.Repeat("x", 32<<10)
+	for _, id := range []string{long + "a", long + "b", long + "b"} {
+		b.Produce.Record(b.start, Client{ClientID: id}, 20_000)
+	}
+	if n := len(b.Produce.meters.byID); n != 2 {
+		t.Errorf("%d meters", n)
+	}
+	for id := range b.Produce.meters.byID {
+		if len(id.clientID) > maxName || showable(id.clientID) {
+			t.Errorf("a meter keeps %d bytes that may be shown: %v", len(id.clientID), showable(id.clientID))
+		}
+	}
+	if a, other := b.Produce.Record(b.start, Client{ClientID: long + "a"}, 0), b.Produce.Record(b.start, Client{ClientID: long + "b"}, 0); a != 10*time.Second || other != 30*time.Second {
+		t.Errorf("pauses %v and %v", a, other)
+	}
+}
+
+// A bucket below zero refuses, be it for less than a millisecond: what passes is counted.
+func TestBucketBelowZeroRefuses(t *testing.T) {
+	b := newBench(t, ControllerMutationRate, map[metadata.QuotaEntity]float64{{User: metadata.QuotaFor("u")}: 1000})
+	m, u := b.Mutations, Client{User: "u"}
+	m.Take(b.start, u, 11_000.3)
+	if pause := m.Take(b.start, u, 1_000_000); pause != time.Millisecond {
+		t.Errorf("below zero: %v", pause)
+	}
+	if pause := m.Take(b.at(time.Millisecond), u, 1_000_000); pause != 0 {
+		t.Errorf("not below zero: %v", pause)
+	}
+	if pause := m.Take(b.at(time.Millisecond), u, 1); pause < 999*time.Second {
+		t.Errorf("after a million: %v", pause)
+	}
+}
+
 func TestMutations(t *testing.T) {
 	b := newBench(t, ControllerMutationRate, map[metadata.QuotaEntity]float64{{User: metadata.QuotaFor("u")}: 2})
 	m, now := b.Mutations, b.start
