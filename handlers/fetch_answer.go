@@ -30,7 +30,7 @@ func (f *fetchCall) failed(err error) wire.Outcome {
 	if pause := f.charge(nil); pause > 0 {
 		return f.throttled(pause)
 	}
-	return wire.Outcome{Response: encode(f.call, f.emptyAnswer(err)), Sent: f.h.chargeSending(f.call)}
+	return wire.Outcome{Response: encode(f.call, f.emptyAnswer(err)), Sent: f.sending()}
 }
 
 func (f *fetchCall) emptyAnswer(err error) *kmsg.FetchResponse {
@@ -80,7 +80,7 @@ func (f *fetchCall) outcome() wire.Outcome {
 	f.collectRegions(answers)
 	out := f.call.request.NewResponse()
 	fetchenc.Append(out, &f.resp, f.nextRegion)
-	return wire.Outcome{Response: out, Sent: f.h.chargeSending(f.call)}
+	return wire.Outcome{Response: out, Sent: f.sending()}
 }
 
 // nextRegion gives the regions in their order.

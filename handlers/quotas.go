@@ -73,13 +73,16 @@ func (h *Handlers) pause(c call, bytes *quota.Manager, forBytes, forTime time.Du
 // paced answers a request whose time counts. The controller may have put a pause into the
 // answer already.
 func (h *Handlers) paced(c call, resp kmsg.Response) wire.Outcome {
-	pause := h.chargeTime(c)
+	forTime := h.chargeTime(c)
+	pause := forTime
 	if told, ok := resp.(kmsg.ThrottleResponse); ok {
 		ms, _ := told.Throttle()
 		pause = max(pause, time.Duration(ms)*time.Millisecond)
 	}
 	if pause > 0 {
-		h.quotas.Request.Paused(time.Now(), c.user(), pause)
+		if forTime == pause { // that of the controller is in its own metrics
+			h.quotas.Request.Paused(time.Now(), c.user(), pause)
+		}
 		if tells, ok := resp.(kmsg.SetThrottleResponse); ok {
 			tells.SetThrottle(throttleMillis(pause))
 		}
@@ -123,6 +126,14 @@ func (f *fetchCall) charge(answers []fetchAnswer) time.Duration {
 		}
 	}
 	return h.pause(f.call, h.quotas.Fetch, forBytes, forTime)
+}
+
+// sending is what to tell of the time of sending the answer: nothing to a follower.
+func (f *fetchCall) sending() func(took time.Duration) {
+	if id, _ := f.replicaID(); id >= 0 {
+		return nil
+	}
+	return f.h.chargeSending(f.call)
 }
 
 // answerSize is the length of the answer as Kafka counts it, with the size in front.

@@ -194,6 +194,19 @@ func TestRequestQuota(t *testing.T) {
 	})
 }
 
+// What is sent to a follower is no client's time: without authentication both have the same
+// name.
+func TestSendingToFollowersDoesNotCount(t *testing.T) {
+	f := withQuota(t, quota.RequestPercentage, 5)
+	for _, replicaID := range []int32{2, -1} {
+		req := fetchRequest(11)
+		req.ReplicaID = replicaID
+		if out := serve(t, f, "c", req); (out.Sent != nil) != (replicaID < 0) {
+			t.Errorf("replica %d: the time of sending counts: %v", replicaID, out.Sent != nil)
+		}
+	}
+}
+
 // Each API tells a throttled client so, if its version has a field for it.
 func TestEveryAnswerTellsOfAPause(t *testing.T) {
 	f := withQuota(t, quota.RequestPercentage, 1e-9)
