@@ -274,8 +274,11 @@ func (d *Dir) ForgetMoved(id ID) error {
 
 // Outdoes compares two logs of one partition: +1 if l has records that the other lacks, -1
 // if it is the other way round, 0 if neither has. Leaders of a later epoch have had all that
-// was acknowledged in earlier ones.
+// was acknowledged in earlier ones. Of one without any epoch nothing but its end is known.
 func (l *Log) Outdoes(other *Log) int {
+	if l.lastBatchEpoch() < 0 || other.lastBatchEpoch() < 0 {
+		return cmp.Compare(l.LogEnd(), other.LogEnd())
+	}
 	return cmp.Or(cmp.Compare(l.lastBatchEpoch(), other.lastBatchEpoch()), cmp.Compare(l.LogEnd(), other.LogEnd()))
 }
 
@@ -289,8 +292,15 @@ func (l *Log) Contains(other *Log) bool {
 	return ok && end.Epoch == last && end.EndOffset >= int64(other.LogEnd())
 }
 
+// lastBatchEpoch is the epoch of the last batch, also after retention has taken all; -1 if
+// there was none, or none is known.
 func (l *Log) lastBatchEpoch() int32 {
-	e, ok := l.EpochForOffset(int64(l.LogEnd()) - 1)
+	start, end := int64(l.LogStart()), int64(l.LogEnd())
+	at := end - 1
+	if start == end && start > 0 {
+		at = end
+	}
+	e, ok := l.EpochForOffset(at)
 	if !ok {
 		return -1
 	}

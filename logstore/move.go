@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
@@ -46,8 +47,11 @@ type Move struct {
 	from, future *Log
 	truncations  int64   // of from that the copy has followed
 	config       *Config // of from that the copy has
-	buf          []byte
 }
+
+// copyBuffers hold what is on its way: there may be thousands of moves, few of which copy
+// at a time.
+var copyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // BeginMove begins to copy a log of another directory into d. The error is of kind
 // InvalidTopic if the name of its topic is too long, else the storage's.
@@ -121,7 +125,9 @@ func (m *Move) Copy(now time.Time, maxBytes int) (Copied, error) {
 		invariant.Check(at == end || m.from.truncationCount() != m.truncations, "the copy of %s ends at %d, the log at %d", m.from.path, at, end)
 		return Copied{}, nil
 	}
-	records, err := m.read(at, end, maxBytes)
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	records, err := m.read(buf, at, end, maxBytes)
 	switch {
 	case errors.Is(err, kafkaerr.OffsetOutOfRange):
 		return Copied{}, nil // cut meanwhile, at either end: the next call follows
@@ -137,20 +143,20 @@ func (m *Move) Copy(now time.Time, maxBytes int) (Copied, error) {
 	return Copied{Bytes: info.AppendedBytes, FlushWanted: info.FlushWanted}, nil
 }
 
-// read reads whole batches, if there is room for more than one.
-func (m *Move) read(from, upTo int64, maxBytes int) ([]byte, error) {
+// read reads whole batches into buf, which grows as needed.
+func (m *Move) read(buf *[]byte, from, upTo int64, maxBytes int) ([]byte, error) {
 	info, err := m.from.Read(ReadParams{Offset: from, MaxBytes: maxBytes, UpTo: upTo, MinOne: true})
 	if err != nil || info.Region == nil {
 		return nil, err
 	}
 	defer info.Region.Release()
 	n := info.Region.Len()
-	if cap(m.buf) < n {
-		m.buf = make([]byte, n)
+	if cap(*buf) < n {
+		*buf = make([]byte, n)
 	}
-	m.buf = m.buf[:n]
-	_, err = info.Region.ReadAt(m.buf, 0)
-	return m.buf, err
+	*buf = (*buf)[:n]
+	_, err = info.Region.ReadAt(*buf, 0)
+	return *buf, err
 }
 
 // follow takes over what has changed of the original below the end of the copy.

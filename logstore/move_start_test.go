@@ -41,3 +41,30 @@ func TestCopyBeginsWithTheBatchOfTheLogStart(t *testing.T) {
 		})
 	}
 }
+
+// TestEmptiedLogOutdoesTheOneItCameFrom: all of a log that has moved was deleted before the
+// disk with the older one came back. Its offsets must not be given again.
+func TestEmptiedLogOutdoesTheOneItCameFrom(t *testing.T) {
+	fs := vfs.NewMem()
+	a, _ := openAt(t, fs, "/a", 1)
+	b, _ := openAt(t, fs, "/b", 2)
+	older, newer := mustCreate(t, a, testID("t", 0), smallSegments()), mustCreate(t, b, testID("t", 0), smallSegments())
+	for i := range 9 {
+		mustAppend(t, newer, epochTime, 3, "value")
+		if i < 5 {
+			mustAppend(t, older, epochTime, 3, "value")
+		}
+	}
+	if err := newer.AdvanceLogStart(9); err != nil {
+		t.Fatal(err)
+	}
+	if got, back := newer.Outdoes(older), older.Outdoes(newer); got != 1 || back != -1 {
+		t.Errorf("%d and %d, want 1 and -1", got, back)
+	}
+	if err := newer.TruncateFullyAndStartAt(20); err != nil {
+		t.Fatal(err)
+	}
+	if got, back := newer.Outdoes(older), older.Outdoes(newer); got != 1 || back != -1 {
+		t.Errorf("without an epoch: %d and %d, want 1 and -1", got, back)
+	}
+}
