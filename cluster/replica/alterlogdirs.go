@@ -130,8 +130,14 @@ func (p preferences) take(of topicPartition) *directory {
 
 // moved tells the controller where a replica is, and remembers who is to forget it when
 // metadata says so.
+//
+// It is not told of one that has failed meanwhile: that serves again after a restart only,
+// and what metadata says keeps others from counting on it until then.
 func (m *Manager) moved(h *hosted, from, to *directory) {
 	h.leave(from)
+	if h.Failure() != nil {
+		return
+	}
 	m.opts.AssignDirectory(h.ID(), to.DirectoryID())
 }
 
@@ -139,7 +145,7 @@ func (m *Manager) moved(h *hosted, from, to *directory) {
 // directories where it has been may forget it; else the controller is to be told.
 func (m *Manager) settlePlace(h *hosted, p *metadata.Partition) {
 	at := h.at()
-	if at.dir == nil {
+	if at.dir == nil || h.Failure() != nil {
 		return
 	}
 	if _, assigned := m.placement(p); assigned != at.dir.DirectoryID() {

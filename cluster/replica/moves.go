@@ -291,11 +291,17 @@ func (s *moves) finish(x *moving) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := x.to.Err(); err != nil {
+		return false, err // the disk has failed since: the original goes on
+	}
 	if err := h.SwapLog(log); err != nil {
 		s.m.fail(h, err)
 	}
 	from := h.at().dir
 	h.where.Store(&place{x.to, log})
+	if err := h.failure(); err != nil {
+		s.m.fail(h, err) // DirectoryFailed may have looked while it was in the old place
+	}
 	s.m.fetchers.rehome(h)
 	if err := x.move.Leave(now); err != nil {
 		x.to.warn("replica has left a directory that has failed", h, err)
