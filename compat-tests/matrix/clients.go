@@ -80,7 +80,10 @@ func ConfluentPython() Client {
 
 // KafkaPython is kafka-python.
 func KafkaPython() Client {
-	return Client{Name: "kafka-python", Language: "Python", Version: "3.0.12", Pin: "kafka-python==3.0.12"}
+	return Client{
+		Name: "kafka-python", Version: "3.0.12", Language: "Python", Pin: "kafka-python==3.0.12",
+		Own: "a member that joins while its metadata changes may wait for ever, with every request answered: the program asks for metadata before",
+	}
 }
 
 // AIOKafka is aiokafka.

@@ -38,6 +38,7 @@ def main():
         enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
+    consumer.partitions_for_topic(options["topic"])  # or metadata that changes while it joins can leave it waiting
     consumer.subscribe([options["topic"]], listener=Owned())
     try:
         while True:

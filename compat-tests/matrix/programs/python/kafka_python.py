@@ -59,8 +59,12 @@ def consume(bootstrap, c):
 
 def group(bootstrap, c):
     consumer = KafkaConsumer(
-        c["topic"], bootstrap_servers=bootstrap, group_id=c["group"], enable_auto_commit=False, auto_offset_reset="earliest",
+        bootstrap_servers=bootstrap, group_id=c["group"], enable_auto_commit=False, auto_offset_reset="earliest",
     )
+    # Metadata that changes while it joins can leave the library waiting for ever, with everything answered: it is
+    # asked for before.
+    consumer.partitions_for_topic(c["topic"])
+    consumer.subscribe([c["topic"]])
     consumer.commit(read(consumer, c["count"]))
     consumer.close()
 
