@@ -60,14 +60,18 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	var said []prometheus.Metric // sent when the meters are not locked: requests wait for them
 	say := func(name string, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(c.descs[name], prometheus.GaugeValue, value, labels...)
+		said = append(said, prometheus.MustNewConstMetric(c.descs[name], prometheus.GaugeValue, value, labels...))
 	}
 	now := time.Now()
 	for i, resource := range [...]string{"Produce", "Fetch", "Request", "ControllerMutation"} {
 		c.quotas.managers()[i].collect(now, resource, say)
 	}
 	c.quotas.Connections.collect(now, say)
+	for _, m := range said {
+		out <- m
+	}
 }
 
 func (m *Manager) collect(now time.Time, resource string, say func(name string, value float64, labels ...string)) {

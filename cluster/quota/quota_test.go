@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -413,4 +414,27 @@ func TestMetrics(t *testing.T) {
 			t.Log(line)
 		}
 	}
+}
+
+// Whoever is slow to take the metrics keeps no request waiting.
+func TestMetricsDoNotHoldMeters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, ProducerByteRate, map[metadata.QuotaEntity]float64{{ClientID: metadata.QuotaForDefault()}: 1000})
+		b.Produce.Record(b.start, Client{ClientID: "c"}, 1)
+		out := make(chan prometheus.Metric)
+		go func() {
+			defer close(out)
+			NewCollector(b.Quotas).Collect(out)
+		}()
+		<-out
+		synctest.Wait()
+		if !b.Produce.mu.TryLock() {
+			t.Error("the meters are locked")
+		} else {
+			b.Produce.mu.Unlock()
+		}
+		for range out {
+			continue
+		}
+	})
 }
