@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,10 +150,12 @@ func (m *Manager) sortOut(now time.Time, d *directory, logs []*logstore.Log, ima
 // takeBetter decides between two logs of one partition in different directories, and removes
 // the other, durably. A move that a crash has cut off leaves two of the same, or the older
 // one comes back with a disk that had failed. Whichever has what the other lacks is the
-// better; if neither has, it is the one in the directory that metadata names. What is not in
-// the other as well is set aside.
+// better; if neither has, it is the one from which more was deleted, which may have been
+// acknowledged, else the one in the directory that metadata names. What is not in the other
+// as well is set aside.
 func takeBetter(now time.Time, a, b *hosted, assigned uuid.UUID) (*hosted, error) {
-	order := a.at().log.Outdoes(b.at().log)
+	x, y := a.at().log, b.at().log
+	order := cmp.Or(x.Outdoes(y), cmp.Compare(x.LogStart(), y.LogStart()))
 	if order < 0 || order == 0 && b.at().dir.DirectoryID() == assigned {
 		a, b = b, a
 	}

@@ -56,3 +56,21 @@ func TestFollowerOfALogThatBeginsInABatch(t *testing.T) {
 		expect(t, "start and end", [2]int64{int64(l.LogStart()), int64(l.LogEnd())}, [2]int64{3, 6})
 	})
 }
+
+// TestDeletedRecordsStayDeletedOfTwoLogs: a power cut has brought back the directory that a
+// replica had left, with the records that were deleted just then.
+func TestDeletedRecordsStayDeletedOfTwoLogs(t *testing.T) {
+	movers(t, func(h *mover) {
+		id := h.in("t", "/d1")
+		h.must(id, "a")
+		h.must(id, "b")
+		h.mustAlter("t", "/d2")
+		expect(t, "moved", h.where("t"), "/d2 lag 0")
+		h.deleteRecords(id, 1)
+		h.stop()
+		h.copyTree("/d2/t-0", "/d1/t-0")
+		h.start()
+		expect(t, "taken", h.where("t"), "/d2 lag 0")
+		expect(t, "start", int64(h.log(id).LogStart()), int64(1))
+	})
+}
