@@ -222,12 +222,12 @@ func (s *moves) step(x *moving) (again bool, pause time.Duration) {
 	case logstore.MayPass(err):
 		x.to.warn("replica waits to move on", x.h, err)
 		return true, movePause
-	case s.finished(x):
-		x.to.warn("replica does not move", x.h, err)
-		if x.h.Failure() == nil && x.to.offline() == nil && x.h.at().dir.offline() == nil {
-			x.cancel(time.Now())
-		}
 	}
+	x.to.warn("replica does not move", x.h, err)
+	if x.h.Failure() == nil && x.to.offline() == nil && x.h.at().dir.offline() == nil {
+		x.cancel(time.Now())
+	}
+	s.finished(x) // only now: the next move must not take up the copy that is thrown away
 	return false, 0
 }
 
