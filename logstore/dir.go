@@ -102,6 +102,7 @@ type Dir struct {
 	meta         meta
 	logs         map[checkpoint.TopicIDPartition]*Log
 	futures      map[checkpoint.TopicIDPartition]*Log // see Move
+	copyBuffers  sync.Pool                            // of *[]byte: of thousands of moves few copy at a time
 	failed       map[checkpoint.TopicIDPartition]failedDir
 	segOptions   map[segmentSizes]*segment.Options
 	retired      []retiredDir

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
@@ -48,10 +47,6 @@ type Move struct {
 	truncations  int64   // of from that the copy has followed
 	config       *Config // of from that the copy has
 }
-
-// copyBuffers hold what is on its way: there may be thousands of moves, few of which copy
-// at a time.
-var copyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // BeginMove begins to copy a log of another directory into d. The error is of kind
 // InvalidTopic if the name of its topic is too long, else the storage's.
@@ -125,8 +120,12 @@ func (m *Move) Copy(now time.Time, maxBytes int) (Copied, error) {
 		invariant.Check(at == end || m.from.truncationCount() != m.truncations, "the copy of %s ends at %d, the log at %d", m.from.path, at, end)
 		return Copied{}, nil
 	}
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
+	buffers := &m.future.dir.copyBuffers
+	buf, _ := buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	defer buffers.Put(buf)
 	records, err := m.read(buf, at, end, maxBytes)
 	switch {
 	case errors.Is(err, kafkaerr.OffsetOutOfRange):
