@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
 	"github.com/klamm-mq/klamm/logstore/epoch"
 )
 
@@ -99,9 +100,13 @@ func (j *openJob) discard() error {
 
 // bears tells whether a log or a copy of that partition is in use here, by its name.
 func (d *Dir) bears(id ID) bool {
-	for _, l := range d.everyLog() {
-		if l.id.name() == id.name() {
-			return true
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, shelf := range []map[checkpoint.TopicIDPartition]*Log{d.logs, d.futures} {
+		for _, l := range shelf { // not sorted: it is asked for each of thousands of moves
+			if l.id.name() == id.name() {
+				return true
+			}
 		}
 	}
 	return false
