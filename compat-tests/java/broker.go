@@ -27,6 +27,8 @@ type Broker struct {
 	file string // its configuration
 	cmd  *exec.Cmd
 	log  *bytes.Buffer // valid once the process has ended
+
+	failed error // why it did not open its port
 }
 
 // StartBroker formats a directory and starts Kafka with its defaults on two free ports
@@ -49,20 +51,28 @@ func ScriptJVM() []string {
 // NewBroker is StartBroker without the start.
 func NewBroker(t testing.TB, port, controllerPort int, settings ...string) *Broker {
 	t.Helper()
+	return newBroker(t, port, controllerPort, []string{"--standalone"}, append([]string{
+		"node.id=1", fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d", controllerPort),
+		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
+	}, settings...))
+}
+
+// newBroker formats a directory; form says of what the quorum consists.
+func newBroker(t testing.TB, port, controllerPort int, form, settings []string) *Broker {
+	t.Helper()
 	dir := t.TempDir()
 	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, file: filepath.Join(dir, "server.properties"), Logs: filepath.Join(dir, "data")}
 	lines := append([]string{
-		"process.roles=broker,controller", "node.id=1",
+		"process.roles=broker,controller",
 		"listeners=PLAINTEXT://" + b.Addr + fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", controllerPort),
-		"controller.listener.names=CONTROLLER", fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d", controllerPort),
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"controller.listener.names=CONTROLLER", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"log.dirs=" + b.Logs,
-		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
 	}, settings...)
 	if err := os.WriteFile(b.file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	format, err := Quick("kafka.tools.StorageTool", "format", "--standalone", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", b.file)
+	args := append([]string{"format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", b.file}, form...)
+	format, err := Quick("kafka.tools.StorageTool", args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +86,14 @@ func NewBroker(t testing.TB, port, controllerPort int, settings ...string) *Brok
 // Start starts a process, and waits until it has opened its port.
 func (b *Broker) Start() {
 	b.t.Helper()
+	b.launch()
+	if b.await(); b.failed != nil {
+		b.t.Fatal(b.failed)
+	}
+}
+
+func (b *Broker) launch() {
+	b.t.Helper()
 	flags := b.JVM
 	if flags == nil {
 		flags = []string{"-Xmx512m"}
@@ -84,14 +102,18 @@ func (b *Broker) Start() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.cmd, b.log = cmd, &bytes.Buffer{}
+	b.cmd, b.log, b.failed = cmd, &bytes.Buffer{}, nil
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// await waits until the launched process has opened its port, or notes that it does not.
+func (b *Broker) await() {
 	if err := awaitPort(b.t.Context(), b.Addr); err != nil {
 		b.Kill()
-		b.t.Fatalf("Kafka does not open %s: %v\n%s", b.Addr, err, b.log.String())
+		b.failed = fmt.Errorf("Kafka does not open %s: %w\n%s", b.Addr, err, b.log.String())
 	}
 }
 
