@@ -25,15 +25,17 @@ func (r *R) close() (err error) {
 	for name := range r.conns { // members leave, sessions end, and nothing half-read remains
 		r.Disconnect(name)
 	}
-	if r.keep {
-		return nil
-	}
 	defer func() {
 		if e := recover(); e != nil {
 			err = fmt.Errorf("%s: cleaning up: %w", r.t.Scenario, asError(e))
 		}
-		r.Disconnect("quiet")
+		for name := range r.conns {
+			r.Disconnect(name)
+		}
 	}()
+	if err := r.heal(); err != nil || r.keep {
+		return err
+	}
 	if len(r.created) > 0 {
 		slices.Sort(r.created)
 		r.deleteTopics(slices.Compact(r.created))

@@ -37,9 +37,13 @@ var errSilent = errors.New("no answer")
 // errClosed is a connection that the broker ended, politely or by a reset.
 var errClosed = errors.New("closed")
 
-func dial(ctx context.Context, addr string) (*Conn, error) {
-	d := net.Dialer{Timeout: dialWait}
-	c, err := d.DialContext(ctx, "tcp", addr)
+// Dialer opens connections, as net.Dialer.DialContext does.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func dial(ctx context.Context, d Dialer, addr string) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialWait)
+	defer cancel()
+	c, err := d(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}

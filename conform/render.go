@@ -71,6 +71,9 @@ var nodeFields = map[string]bool{
 	"ReplicaID": true, "EligibleLeaderReplicas": true, "LastKnownELR": true,
 }
 
+// nodeSets are the fields of node ids whose order means nothing.
+var nodeSets = map[string]bool{"ISR": true, "OfflineReplicas": true, "EligibleLeaderReplicas": true, "LastKnownELR": true}
+
 // numberedFields hold a number that the broker invents, and the least one that it gives:
 // what is below means none.
 var numberedFields = map[string]struct {
@@ -250,6 +253,9 @@ func (r *renderer) number(name string, f reflect.Value) string {
 	if kind, ok := numberedFields[name]; ok && v >= kind.from {
 		return r.numbered(kind.symbol, strconv.FormatInt(v, 10))
 	}
+	if name == "ControllerID" && len(r.nodes) > 1 && slices.Contains(r.nodes, int32(v)) {
+		return "some-node" // Kafka names any
+	}
 	if nodeFields[name] && f.Kind() == reflect.Int32 {
 		return r.node(int32(v))
 	}
@@ -275,6 +281,9 @@ func (r *renderer) list(name string, f reflect.Value) string {
 	items := make([]string, f.Len())
 	for i := range items {
 		items[i] = r.plain(name, f.Index(i))
+	}
+	if nodeSets[name] {
+		slices.Sort(items)
 	}
 	return token("[" + strings.Join(items, ",") + "]")
 }

@@ -21,6 +21,9 @@ type R struct {
 	sessions []int32 // ids of fetch sessions, to be closed
 	keep     bool    // what was made stays
 	ignored  map[string]bool
+	states   []nodeState // of the nodes
+	failed   bool        // some node was made to fail
+	settled  int         // topics of Settle
 	clientID *string
 	t        Transcript
 
@@ -35,7 +38,8 @@ func newRun(ctx context.Context, s *Scenario, target *Target, prefix string) *R 
 	id := "conform"
 	return &R{
 		ctx: ctx, target: target, symbols: newSymbols(time.Now(), prefix, target),
-		conns: map[string]*Conn{}, ids: map[string][16]byte{}, ignored: map[string]bool{}, clientID: &id,
+		states: make([]nodeState, len(target.nodes)),
+		conns:  map[string]*Conn{}, ids: map[string][16]byte{}, ignored: map[string]bool{}, clientID: &id,
 		t: Transcript{Scenario: s.Name, Key: s.Key},
 	}
 }
@@ -83,7 +87,7 @@ func (r *R) learnID(name string, id [16]byte) {
 func (r *R) ClientID(id *string) { r.clientID = id }
 
 // Node is the id of the i-th node of the cluster, from 0.
-func (r *R) Node(i int) int32 { return r.target.nodes[min(i, len(r.target.nodes)-1)] }
+func (r *R) Node(i int) int32 { return r.symbols.nodes[min(i, len(r.symbols.nodes)-1)] }
 
 // ClusterID is the cluster's id.
 func (r *R) ClusterID() string { return r.target.clusterID }
@@ -101,7 +105,7 @@ func (r *R) conn(name string) *Conn {
 	if c := r.conns[name]; c != nil {
 		return c
 	}
-	c, err := dial(r.ctx, r.target.addr)
+	c, err := dial(r.ctx, r.target.dial, r.address(name))
 	if err != nil {
 		r.Fail("%w", err)
 	}

@@ -43,7 +43,7 @@ func Run(ctx context.Context, t *Target, scenarios []Scenario, o Options) ([]Out
 	run.prefix = "conform-" + hex.EncodeToString(unique)
 	run.together()
 	for i := range scenarios {
-		if scenarios[i].Alone {
+		if scenarios[i].Alone || scenarios[i].Faults {
 			run.one(i)
 		}
 	}
@@ -80,7 +80,7 @@ func (run *session) together() {
 		})
 	}
 	for i := range run.scenarios {
-		if !run.scenarios[i].Alone {
+		if !run.scenarios[i].Alone && !run.scenarios[i].Faults {
 			next <- i
 		}
 	}
@@ -93,8 +93,8 @@ func (run *session) one(i int) {
 	switch {
 	case run.ctx.Err() != nil:
 		out.Skipped = "interrupted"
-	case !s.runnable(run.target):
-		out.Skipped = NotAdvertised
+	case s.missing(run.target) != "":
+		out.Skipped = s.missing(run.target)
 	case s.Invasive && !run.options.Invasive:
 		out.Skipped = "invasive"
 	default:

@@ -1,5 +1,7 @@
 package conform
 
+import "fmt"
+
 // Scenario is a short program of requests.
 type Scenario struct {
 	// Name is unique, "produce/acks": a group and what is tried.
@@ -16,22 +18,30 @@ type Scenario struct {
 	Invasive bool
 	// Alone scenarios run while no other does.
 	Alone bool
+	// Nodes is how many nodes the cluster must have, 0 for any.
+	Nodes int
+	// Faults scenarios make nodes fail. Each has the cluster for itself, as Alone ones have,
+	// and gives it back whole.
+	Faults bool
 	// Run sends the requests. It must do the same for every broker, whatever the answers:
 	// what depends on an answer belongs in a variable, not in a branch.
 	Run func(r *R)
 }
 
-// runnable reports whether t advertises what s needs.
-func (s *Scenario) runnable(t *Target) bool {
-	if !t.Advertises(s.Key) {
-		return false
-	}
-	for _, key := range s.Needs {
+// missing is why the scenario cannot run against t, "" if it can.
+func (s *Scenario) missing(t *Target) string {
+	for _, key := range append([]int16{s.Key}, s.Needs...) {
 		if !t.Advertises(key) {
-			return false
+			return NotAdvertised
 		}
 	}
-	return true
+	switch {
+	case s.Nodes > len(t.nodes):
+		return fmt.Sprintf("needs %d nodes", s.Nodes)
+	case s.Faults && t.processes == nil:
+		return "nobody can make the nodes fail"
+	}
+	return ""
 }
 
 // Step is what came of one step of a scenario.

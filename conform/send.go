@@ -165,11 +165,13 @@ func (r *R) leaveOut(lines []Line) []Line {
 
 // Quiet sends a request without adding a step and returns its answer; without one the
 // run ends.
-func (r *R) Quiet(req kmsg.Request) kmsg.Response {
-	p := r.Start("quiet", "", req)
+func (r *R) Quiet(req kmsg.Request) kmsg.Response { return r.quiet("quiet", req) }
+
+func (r *R) quiet(conn string, req kmsg.Request) kmsg.Response {
+	p := r.Start(conn, "", req)
 	resp, err := p.receive(answerWait)
 	if resp == nil {
-		r.Disconnect("quiet")
+		r.Disconnect(conn)
 		r.Fail("%s v%d: %w", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
 	}
 	return resp
@@ -177,8 +179,12 @@ func (r *R) Quiet(req kmsg.Request) kmsg.Response {
 
 // Until sends requests of mk, without steps, until done likes an answer.
 func (r *R) Until(what string, mk func() kmsg.Request, done func(kmsg.Response) bool) kmsg.Response {
+	return r.until("quiet", what, mk, done)
+}
+
+func (r *R) until(conn, what string, mk func() kmsg.Request, done func(kmsg.Response) bool) kmsg.Response {
 	for deadline := time.Now().Add(readyWait); ; time.Sleep(pollEvery) {
-		if resp := r.Quiet(mk()); done(resp) {
+		if resp := r.quiet(conn, mk()); done(resp) {
 			return resp
 		}
 		if time.Now().After(deadline) {

@@ -21,6 +21,7 @@ type symbols struct {
 	clusterID string
 	nodes     []int32           // the cluster's node ids, ascending
 	addrs     map[string]string // host, and host:port
+	listeners map[int32]string  // host:port of the nodes
 	uuids     map[[16]byte]string
 	ids       map[string]int               // how many ids have been called by a name
 	seen      map[string]map[string]string // kind → value → symbol
@@ -30,7 +31,7 @@ type symbols struct {
 func newSymbols(start time.Time, prefix string, t *Target) *symbols {
 	return &symbols{
 		base:   start.Add(-time.Hour).UnixMilli(),
-		prefix: prefix, clusterID: t.clusterID, nodes: t.nodes, addrs: t.addrs,
+		prefix: prefix, clusterID: t.clusterID, nodes: t.nodes, addrs: t.addrs, listeners: t.listeners,
 		uuids: map[[16]byte]string{}, ids: map[string]int{}, seen: map[string]map[string]string{},
 	}
 }
@@ -78,9 +79,15 @@ func (s *symbols) node(id int32) string {
 	return strconv.Itoa(int(id))
 }
 
-// port is "port" for one that a node advertises.
+// port is "port" for one that a node advertises, and tells of which where there are
+// several.
 func (s *symbols) port(v int64) string {
 	number := strconv.FormatInt(v, 10)
+	for id, addr := range s.listeners {
+		if len(s.nodes) > 1 && strings.HasSuffix(addr, ":"+number) {
+			return "port-of-" + s.node(id)
+		}
+	}
 	for addr := range s.addrs {
 		if strings.HasSuffix(addr, ":"+number) {
 			return "port"

@@ -13,21 +13,31 @@ import (
 // Target is a broker under test and what had to be known about it before.
 type Target struct {
 	addr       string
+	dial       Dialer
 	clusterID  string
 	nodes      []int32
 	addrs      map[string]string
 	advertised map[int16][2]int16
+	listeners  map[int32]string // of the nodes, host:port
+	processes  Nodes            // nil if nobody can make them fail
 }
 
 // Connect asks the broker at addr (host:port) what it is: its nodes and which APIs it
 // advertises.
 func Connect(ctx context.Context, addr string) (*Target, error) {
-	c, err := dial(ctx, addr)
+	return ConnectBy(ctx, new(net.Dialer).DialContext, addr)
+}
+
+// ConnectBy is Connect over connections that d opens.
+func ConnectBy(ctx context.Context, d Dialer, addr string) (*Target, error) {
+	c, err := dial(ctx, d, addr)
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
-	t := &Target{addr: addr, addrs: map[string]string{addr: hostPort}, advertised: map[int16][2]int16{}}
+	t := &Target{
+		addr: addr, dial: d, listeners: map[int32]string{}, addrs: map[string]string{addr: hostPort}, advertised: map[int16][2]int16{},
+	}
 	versions := kmsg.NewPtrApiVersionsRequest()
 	resp, err := ask(ctx, c, versions)
 	if err != nil {
@@ -68,9 +78,17 @@ func (t *Target) learn(m *kmsg.MetadataResponse) {
 	slices.Sort(t.nodes)
 	for _, b := range m.Brokers {
 		t.addrs[b.Host] = "host"
-		t.addrs[net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))] = hostPort
+		addr := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		t.addrs[addr] = hostPort
+		t.listeners[b.NodeID] = addr
 	}
 }
+
+// Size is how many nodes the broker knew of when it was asked.
+func (t *Target) Size() int { return len(t.nodes) }
+
+// Control says who can make the nodes fail.
+func (t *Target) Control(n Nodes) { t.processes = n }
 
 // Advertises reports whether ApiVersions names key.
 func (t *Target) Advertises(key int16) bool {
