@@ -137,10 +137,8 @@ func (s *state) replicasFailed(broker int32, failed []FailedReplica) []metadata.
 // or periodic elections. The caller goes on until nothing is left to decide.
 func (s *state) tick(now time.Time) (decision, bool) {
 	for b := range s.image.Brokers() {
-		if n := s.sessions[b.ID]; n != nil && !b.Fenced && !s.sessionValid(now, n) {
-			n.contact = time.Time{}
-			s.opts.Logger.Info("broker fenced: its session ended", "broker", b.ID, "epoch", b.Epoch)
-			return decision{records: s.fence(b), fencing: true}, true
+		if d, ended := s.sessionEnded(now, b); ended {
+			return d, true
 		}
 	}
 	if !s.opts.LeaderBalanceDisabled && !now.Before(s.nextBalance) {
@@ -159,6 +157,29 @@ func (s *state) tick(now time.Time) (decision, bool) {
 		}
 	}
 	return decision{}, false
+}
+
+// sessionEnded takes a broker out of service that was not heard for too long. One that is
+// fenced may be a leader, or in an ISR, nevertheless: it was restarted when nobody else could
+// lead (case C of restartedReplicas), and is gone again before it was back in service. Then
+// nothing waits for it any more, as for one that is fenced.
+func (s *state) sessionEnded(now time.Time, b *metadata.Broker) (d decision, ended bool) {
+	n := s.sessions[b.ID]
+	if n == nil || s.sessionValid(now, n) || b.Fenced && n.contact.IsZero() {
+		return decision{}, false
+	}
+	n.contact = time.Time{}
+	if !b.Fenced {
+		s.opts.Logger.Info("broker fenced: its session ended", "broker", b.ID, "epoch", b.Epoch)
+		return decision{records: s.fence(b), fencing: true}, true
+	}
+	if s.image.NumBrokers() > 1 { // else there is nobody to lead in its place
+		d.records = s.removeFromISRs(b.ID)
+	}
+	if len(d.records) > 0 {
+		s.opts.Logger.Info("fenced broker is gone again: its session ended", "broker", b.ID, "epoch", b.Epoch)
+	}
+	return d, len(d.records) > 0
 }
 
 // suspectAfter is how soon after an election every live broker has been heard: it sends
@@ -226,7 +247,7 @@ func (s *state) nextTick() time.Time {
 		next = s.suspectAt
 	}
 	for b := range s.image.Brokers() {
-		if n := s.sessions[b.ID]; n != nil && !b.Fenced {
+		if n := s.sessions[b.ID]; n != nil && (!b.Fenced || !n.contact.IsZero()) {
 			// The session is valid up to and including that instant.
 			if end := n.contact.Add(s.opts.SessionTimeout + 1); end.Before(next) {
 				next = end

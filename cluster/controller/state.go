@@ -89,13 +89,16 @@ func (s *state) rebuild(now time.Time, image *metadata.Image) {
 		s.names.add(t.Name)
 	}
 	s.configureTopics()
-	old := s.sessions
+	old, awaited := s.sessions, s.awaited()
 	s.sessions = make(map[int32]*session, image.NumBrokers())
 	for b := range image.Brokers() {
 		n := &session{epoch: b.Epoch, position: -1}
 		if o := old[b.ID]; o != nil && o.epoch == b.Epoch {
 			n.contact, n.heard, n.position = o.contact, o.heard, o.position
 		} else if !b.Fenced {
+			n.contact = now
+		}
+		if n.contact.IsZero() && b.Fenced && awaited[b.ID] {
 			n.contact = now
 		}
 		// The exact position of an earlier leader's registration is not known here, this
@@ -106,6 +109,26 @@ func (s *state) rebuild(now time.Time, image *metadata.Image) {
 		}
 		s.sessions[b.ID] = n
 	}
+}
+
+// awaited are the fenced brokers that partitions wait for: see sessionEnded.
+func (s *state) awaited() map[int32]bool {
+	fenced := map[int32]bool{}
+	for b := range s.image.Brokers() {
+		if b.Fenced {
+			fenced[b.ID] = true
+		}
+	}
+	awaited := map[int32]bool{}
+	if len(fenced) == 0 {
+		return awaited
+	}
+	for tp := range s.partitions(func(*metadata.Partition) bool { return true }) {
+		for _, id := range tp.partition.ISR { // the leader is among them
+			awaited[id] = awaited[id] || fenced[id]
+		}
+	}
+	return awaited
 }
 
 // apply puts the records of a decision on top of the working image.
