@@ -202,13 +202,20 @@ func (s *state) brokerListener(b *metadata.Broker) *metadata.Endpoint {
 	return &b.Listeners[max(i, 0)]
 }
 
-// amend renews the registration of a live process: its epoch and state stay.
+// amend renews the registration of a live process: its epoch and state stay. A directory
+// that it does not name any more has failed since, as if a heartbeat had said so.
 func (s *state) amend(now time.Time, req *kmsg.BrokerRegistrationRequest, old, b *metadata.Broker) decision {
 	b.Epoch, b.Fenced, b.InControlledShutdown = old.Epoch, old.Fenced, old.InControlledShutdown
 	n := s.sessions[b.ID]
 	n.contact, n.heard = now, true
+	var failed [][16]byte
+	for _, dir := range old.LogDirs {
+		if !slices.Contains(b.LogDirs, dir) {
+			failed = append(failed, dir)
+		}
+	}
 	return decision{
-		records:  []metadata.Record{metadata.RegisterBrokerRecord{Broker: *b}},
+		records:  append(s.directoriesOffline(old, failed), metadata.RegisterBrokerRecord{Broker: *b}),
 		response: registered(req, b.Epoch),
 	}
 }
