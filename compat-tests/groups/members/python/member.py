@@ -42,7 +42,11 @@ def main():
     consumer.subscribe([options["topic"]], listener=Owned())
     try:
         while True:
-            batches = consumer.poll(timeout_ms=200)
+            try:
+                batches = consumer.poll(timeout_ms=200)
+            except KafkaError as error:  # now and then, when a refresh of its metadata meets no broker
+                say("poll", repr(error))
+                continue
             for batch in batches.values():
                 for record in batch:
                     say("record", record.partition, record.offset, record.value.decode())
