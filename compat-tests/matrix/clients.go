@@ -82,7 +82,7 @@ func ConfluentPython() Client {
 func KafkaPython() Client {
 	return Client{
 		Name: "kafka-python", Version: "3.0.12", Language: "Python", Pin: "kafka-python==3.0.12",
-		Own: "a member that joins while its metadata changes may wait for ever, with every request answered: the program asks for metadata before",
+		Own: "a member that joins while its metadata changes may wait for ever, with every request answered: the program asks for metadata before; poll raises now and then when the broker is away: the program polls again",
 	}
 }
 
