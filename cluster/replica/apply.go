@@ -35,12 +35,12 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 		delta = metadata.Between(metadata.Empty(), next)
 	}
 	m.applyDeletions(now, delta)
+	m.applyConfigs(now, delta)
 	m.applyTopics(now, delta, found)
 	m.fetchers.settle()
 	if first {
 		m.resumeMoves(now)
 	}
-	m.applyConfigs(now, delta)
 	m.isr.set(m.leadsFollowers())
 }
 
@@ -226,8 +226,13 @@ func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
 }
 
 // applyConfigs hands changed topic configuration to the replicas of those topics that
-// existed before; new ones were made with it. What changes on brokers may be a default of
+// existed before; new ones are made with it. What changes on brokers may be a default of
 // every topic; Options.TopicConfig knows it already.
+//
+// It comes before a smaller ISR is taken over: the controller has judged by the new
+// min.insync.replicas who is an eligible leader replica. With the new ISR and the old number
+// the high watermark could pass what that one has, and what was acknowledged would be lost
+// with the leader.
 func (m *Manager) applyConfigs(now time.Time, delta *metadata.Delta) {
 	changed := map[string]bool{}
 	for change := range delta.Configs() {

@@ -143,3 +143,24 @@ func TestMetrics(t *testing.T) {
 		expect(t, "offline", gather(t, reg)["kafka_server_replicamanager_offlinereplicacount"], 4.0)
 	}, withOptions(func(o *Options) { o.Registerer = reg }))
 }
+
+// Whoever leaves an ISR that is below min.insync.replicas stays eligible to lead: so the
+// number counts before the ISR does, where both come with one change of metadata.
+func TestMinISRIsRaisedBeforeTheISRShrinks(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.registerBrokers(1, 2)
+		id := h.topic("t", 1, assignment{replicas: []int32{1, 2}, isr: []int32{1, 2}})
+		waits := h.produce(id, AcksAll, "only here")
+		expect(t, "broker 2 is in the ISR", waits.answered(), false)
+		h.apply(
+			setConfig("t", "min.insync.replicas=2"),
+			metadata.PartitionChangeRecord{TopicID: id.TopicID, ISR: []int32{1}, ELR: []int32{2}},
+		)
+		if waits.answered() {
+			t.Errorf("acknowledged, although broker 2 may be elected without it: %v", waits.result().Err)
+		}
+		if hw := h.m.get(id).HighWatermark(); hw != 0 {
+			t.Errorf("high watermark %d", hw)
+		}
+	})
+}

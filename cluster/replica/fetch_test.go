@@ -275,6 +275,10 @@ func TestISRChangesGoToTheController(t *testing.T) {
 		synctest.Wait()
 		expect(t, "proposed", sent.last.ISR, []ISRMember{{1, 101}})
 		sent.done(ISRResult{PartitionEpoch: 2, ISR: []int32{1}})
+		h.apply( // both changes: the second counts when metadata shows it
+			metadata.PartitionChangeRecord{TopicID: id.TopicID, ISR: []int32{1, 2}},
+			metadata.PartitionChangeRecord{TopicID: id.TopicID, ISR: []int32{1}},
+		)
 		expectError(t, "timed out meanwhile", p.result().Err, "REQUEST_TIMED_OUT")
 		expect(t, "visible", h.read(id, 0), []string{"a", "b"})
 	}, withOptions(func(o *Options) { o.AlterPartition = sent }))

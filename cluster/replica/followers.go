@@ -233,6 +233,11 @@ type ISRResult struct {
 
 // AlterPartitionDone takes the controller's answer to change. retry asks for the same
 // change to be sent again (Partition.handleAlterPartitionError, …Update).
+//
+// An ISR that somebody has left is not taken over before metadata shows it, a moment later.
+// Who left is an eligible leader replica if the ISR is below min.insync.replicas, which the
+// controller may know to be larger than this leader does: it must not move the high
+// watermark by the number from before.
 func (p *Partition) AlterPartitionDone(now time.Time, change *ISRChange, r ISRResult) (e Effects, retry bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,9 +251,17 @@ func (p *Partition) AlterPartitionDone(now time.Time, change *ISRChange, r ISRRe
 		return Effects{}, false
 	}
 	invariant.Check(slices.Contains(r.ISR, p.opts.BrokerID), "controller committed an ISR without its leader")
+	if r.PartitionEpoch > p.partitionEpoch && !includes(r.ISR, p.isr.committed) {
+		return Effects{}, false
+	}
 	p.isr = isrState{committed: r.ISR}
 	p.partitionEpoch = r.PartitionEpoch
 	return p.advanceHighWatermark(now), false
+}
+
+// includes tells whether all members of an ISR are in another one.
+func includes(isr, members []int32) bool {
+	return !slices.ContainsFunc(members, func(id int32) bool { return !slices.Contains(isr, id) })
 }
 
 // alterPartitionFailed forgets the proposal only where the controller says that it was
