@@ -105,7 +105,7 @@ func (b *Broker) self() metalog.State {
 func (b *Broker) joinCluster(context.Context) error {
 	options := node.ChannelOptions{
 		NodeID: b.cfg.NodeID, Quorum: b.metalog, Controllers: b.controllers(), Dial: b.dial,
-		CallTimeout: 2 * b.cfg.RequestTimeout, LifeTimeout: b.cfg.SessionTimeout,
+		CallTimeout: 2 * b.cfg.RequestTimeout, LifeTimeout: b.cfg.SessionTimeout / 2,
 		Logger: b.loggers.logger("klamm.node"), Registerer: b.env.Registry,
 	}
 	if b.controller != nil {

@@ -42,18 +42,29 @@ func (c *isrChanges) init() {
 	c.waiting = make(map[replica.TopicIDPartition]isrChange)
 }
 
-// AlterPartition implements replica.AlterPartitionSender. A change that replaces another
-// one of the same partition is the only one of both that is answered: who made the other
-// one has forgotten it. None is answered after Close.
+// AlterPartition implements replica.AlterPartitionSender. Of two changes of the same
+// partition the later one is sent and answered: who made the other one has forgotten it. The
+// earlier one may come last, when it is asked for again while metadata brings what the
+// later one is based on. None is answered after Close.
 func (n *Node) AlterPartition(change *replica.ISRChange, done func(replica.ISRResult)) {
-	c := &n.isr
-	c.mu.Lock()
-	c.waiting[change.ID] = isrChange{change, done}
-	c.mu.Unlock()
+	n.isr.add(isrChange{change, done})
 	select {
-	case c.wake <- struct{}{}:
+	case n.isr.wake <- struct{}{}:
 	default:
 	}
+}
+
+func (c *isrChanges) add(change isrChange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other, ok := c.waiting[change.ID]; !ok || !change.before(other) {
+		c.waiting[change.ID] = change
+	}
+}
+
+// before tells whether a change is based on older metadata than another one.
+func (c isrChange) before(other isrChange) bool {
+	return cmp.Or(cmp.Compare(c.LeaderEpoch, other.LeaderEpoch), cmp.Compare(c.PartitionEpoch, other.PartitionEpoch)) < 0
 }
 
 // take removes the changes for one request, ordered by topic and partition.

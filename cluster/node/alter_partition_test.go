@@ -64,6 +64,22 @@ func TestISRChangesShareARequest(t *testing.T) {
 	})
 }
 
+// A change that is asked for again may come after the one that metadata has replaced it by.
+func TestISRChangeIsNotReplacedByAnEarlierOne(t *testing.T) {
+	earlier, later := isrChangeOf(0), isrChangeOf(0)
+	later.PartitionEpoch++
+	for _, order := range [][]*replica.ISRChange{{earlier, later}, {later, earlier}} {
+		var c isrChanges
+		c.init()
+		for _, change := range order {
+			c.add(isrChange{ISRChange: change})
+		}
+		if taken := c.take(); len(taken) != 1 || taken[0].ISRChange != later {
+			t.Errorf("%d changes are sent, the first of partition epoch %d", len(taken), taken[0].PartitionEpoch)
+		}
+	}
+}
+
 // isrChangeOf proposes brokers 1 and 2 for a partition at partition epoch 5.
 func isrChangeOf(partition int32) *replica.ISRChange {
 	return &replica.ISRChange{

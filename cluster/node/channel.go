@@ -38,7 +38,10 @@ type ChannelOptions struct {
 
 	Dial        func(ctx context.Context, address string) (net.Conn, error)
 	CallTimeout time.Duration // of a forwarded request, 60 s
-	LifeTimeout time.Duration // of a registration or a heartbeat, 3 s
+	// LifeTimeout is that of what the node itself asks, 3 s. A connection whose other end is
+	// gone without a word costs that much, so it should leave time for a second heartbeat
+	// within a session.
+	LifeTimeout time.Duration
 
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // nil: no metrics
@@ -73,7 +76,7 @@ func NewChannel(o ChannelOptions) *Channel {
 	}
 	c := &Channel{opts: o}
 	c.life = c.newLanes(1, o.LifeTimeout)
-	c.work = c.newLanes(1, o.CallTimeout)
+	c.work = c.newLanes(1, o.LifeTimeout)
 	c.calls = c.newLanes(callLanes, o.CallTimeout)
 	return c
 }

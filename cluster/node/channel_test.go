@@ -249,6 +249,34 @@ func TestChannelGivesUpAFormerLeader(t *testing.T) {
 	}
 }
 
+// A connection that has died without a word is given up as soon for ISR changes as for
+// heartbeats: what is not answered on it must not hold up what is asked again.
+func TestChannelGivesUpASilentConnection(t *testing.T) {
+	for _, req := range []kmsg.Request{beat(), &kmsg.AlterPartitionRequest{Version: 3}, &kmsg.AllocateProducerIDsRequest{}} {
+		channelTest(t, func(r *channelRig) {
+			r.remote[2].mute.Store(true)
+			r.remote[2].active.Store(true)
+			r.quorum.lead(2)
+			ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Second)
+			defer cancel()
+			begin := time.Now()
+			if _, _, err := r.Handle(ctx, controller.Call{Request: req}); err == nil {
+				r.t.Errorf("%T: answered", req)
+			}
+			r.remote[2].mute.Store(false) // for later connections: this one hangs in its first request
+			for {
+				if _, _, err := r.ask(req); err == nil {
+					break
+				}
+				pause(r.t.Context(), retryPause)
+			}
+			if took := time.Since(begin); took > 3200*time.Millisecond {
+				r.t.Errorf("%T: after %v", req, took)
+			}
+		})
+	}
+}
+
 // A leader that dies while it works on a request leaves its outcome open: the error says
 // that it may be sent again, and is not that of the caller's patience.
 func TestChannelLosesTheLeader(t *testing.T) {
