@@ -45,24 +45,25 @@ type Broker struct {
 	controlListeners []boundListener
 	admin            net.Listener
 
-	incarnation uuid.UUID     // of this life of the broker
-	storedID    string        // the cluster that the directories, or the configuration, name
-	door        *metalog.Door // where other nodes come in; nil: they cannot
-	channel     *node.Channel // to the active controller
-	metalog     *metalog.Log
-	published   imagePublisher
-	quotas      *quota.Quotas
-	controller  *controller.Controller
-	replicas    *replica.Manager
-	failures    failures
-	assignments assignments
-	groups      *coordinator.Runtime[*group.Shard]
-	node        *node.Node
-	membership  membership // of this broker, for its replicas
-	handlers    *handlers.Handlers
-	gate        gate
-	server      *wire.Server
-	console     *console.Server
+	incarnation  uuid.UUID     // of this life of the broker
+	storedID     string        // the cluster that the directories, or the configuration, name
+	door         *metalog.Door // where other nodes come in; nil: they cannot
+	channel      *node.Channel // to the active controller
+	metalog      *metalog.Log
+	published    imagePublisher
+	quotas       *quota.Quotas
+	controller   *controller.Controller
+	registration *node.ControllerRegistration // of that controller
+	replicas     *replica.Manager
+	failures     failures
+	assignments  assignments
+	groups       *coordinator.Runtime[*group.Shard]
+	node         *node.Node
+	membership   membership // of this broker, for its replicas
+	handlers     *handlers.Handlers
+	gate         gate
+	server       *wire.Server
+	console      *console.Server
 
 	ready    atomic.Bool
 	progress atomic.Pointer[string] // what a start is busy with

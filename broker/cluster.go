@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
 	"github.com/klamm-mq/klamm/cluster/node"
 	"github.com/klamm-mq/klamm/configs"
@@ -136,7 +137,7 @@ func (b *Broker) joinCluster(context.Context) error {
 	if b.cfg.ControllerRole {
 		b.keepMembers()
 	}
-	return nil
+	return b.registerController()
 }
 
 // localController is the controller of this node, as it is asked over the network.
@@ -201,16 +202,44 @@ func (b *Broker) askClusterID(ctx context.Context) string {
 	return ""
 }
 
-// controllerEndpoints are the voters, for clients that ask a controller who they are.
-func (b *Broker) controllerEndpoints() (list []handlers.ControllerEndpoint) {
-	for _, v := range b.voters() {
-		host, text, err := net.SplitHostPort(v.Address)
-		if err != nil {
-			continue // nobody else may ask it: it is only a name
-		}
-		if port, err := strconv.ParseInt(text, 10, 32); err == nil {
-			list = append(list, handlers.ControllerEndpoint{ID: v.NodeID, Host: host, Port: int32(port)})
-		}
+// registerController keeps this node registered as a controller, if others can reach it as
+// one.
+func (b *Broker) registerController() error {
+	if !b.cfg.ControllerRole || len(b.controlListeners) == 0 {
+		return nil
 	}
-	return list
+	listeners, err := b.controllerListeners()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.tasks.Go(func() {
+		b.registration.Run(ctx, node.ControllerOptions{
+			Incarnation: b.incarnation, Listeners: listeners, Features: supportedFeatures(),
+			Channel: b.channel, Logger: b.loggers.logger("klamm.node"),
+		})
+	})
+	b.onStop(func(context.Context) error {
+		cancel()
+		return nil
+	})
+	return nil
+}
+
+// controllerListeners is what clients of controllers are told. A listener on every address is
+// reached as the other controllers reach it, if they do.
+func (b *Broker) controllerListeners() (list []metadata.Endpoint, err error) {
+	for _, l := range b.controlListeners {
+		at, err := b.endpoint(l)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(b.cfg.Quorum.Voters, func(v configs.Voter) bool { return v.ID == b.cfg.NodeID && v.Port == int(at.Port) })
+		if at.Unadvertised && i >= 0 {
+			at.Host = b.cfg.Quorum.Voters[i].Host
+		}
+		at.Unadvertised = false // nobody asks that of a controller
+		list = append(list, at)
+	}
+	return list, nil
 }

@@ -28,7 +28,7 @@ func (b *Broker) startController(context.Context) error {
 		return err
 	}
 	b.controller = controller.New(controller.Options{
-		NodeID: b.cfg.NodeID, Log: controller.OnMetalog(b.metalog), Topics: topics,
+		NodeID: b.cfg.NodeID, Log: controller.OnMetalog(b.metalog), Topics: topics, Controllers: b.controllerIDs(),
 		DefaultPartitions:        b.cfg.NewTopics.Partitions,
 		DefaultReplicationFactor: b.cfg.NewTopics.ReplicationFactor,
 		DeleteTopicsDisabled:     !b.cfg.NewTopics.DeleteEnabled,
@@ -47,6 +47,13 @@ func (b *Broker) startController(context.Context) error {
 		return nil
 	})
 	return nil
+}
+
+func (b *Broker) controllerIDs() (ids []int32) {
+	for _, v := range b.voters() {
+		ids = append(ids, v.NodeID)
+	}
+	return ids
 }
 
 // refuses tells whether nobody listens at an address any more.

@@ -122,8 +122,8 @@ func (b *Broker) makeHandlers() error {
 		Features:   supportedFeatures(),
 		Advertised: func(listener string) bool { _, ok := b.advertised(listener); return ok },
 		Config:     b.handlersConfig(),
-		Quorum:     b.quorum, Controllers: b.controllerEndpoints(),
-		Configs: b.dynamic.get, Loggers: b.loggers,
+		Quorum:     b.quorum,
+		Configs:    b.dynamic.get, Loggers: b.loggers,
 		Logger: b.loggers.logger("klamm.handlers"), Rand: rng,
 	}
 	if b.controller != nil {

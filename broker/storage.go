@@ -11,6 +11,7 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
+	"github.com/klamm-mq/klamm/cluster/node"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/configs"
 	"github.com/klamm-mq/klamm/logstore"
@@ -160,17 +161,18 @@ func (b *Broker) openMetadata(context.Context) error {
 
 // makePublishers makes what follows metadata, in its order: a controller has no partitions.
 func (b *Broker) makePublishers() ([]metalog.Publisher, error) {
-	b.quotas = b.newQuotas()
-	if !b.cfg.BrokerRole {
-		return []metalog.Publisher{b.dynamic, b.quotas, &b.published}, nil
-	}
-	if err := b.makePartitions(); err != nil {
+	b.quotas, b.registration = b.newQuotas(), node.NewControllerRegistration(b.cfg.NodeID)
+	if err := b.drawIncarnation(); err != nil {
 		return nil, err
 	}
-	return []metalog.Publisher{b.dynamic, b.replicas, b.groups, b.quotas, &b.published}, nil
+	if !b.cfg.BrokerRole {
+		return []metalog.Publisher{b.dynamic, b.quotas, b.registration, &b.published}, nil
+	}
+	b.makePartitions()
+	return []metalog.Publisher{b.dynamic, b.replicas, b.groups, b.quotas, b.registration, &b.published}, nil
 }
 
-func (b *Broker) makePartitions() error {
+func (b *Broker) makePartitions() {
 	b.replicas = b.newReplicas()
 	b.dynamic.onChange(func(cfg *configs.Broker) {
 		for _, d := range b.directories {
@@ -178,12 +180,8 @@ func (b *Broker) makePartitions() error {
 		}
 	})
 	b.onStop(func(context.Context) error { return b.replicas.Close(b.lastEpoch()) })
-	if err := b.drawIncarnation(); err != nil {
-		return err
-	}
 	b.groups = b.newGroupRuntime()
 	b.onStop(b.closeCoordinators)
-	return nil
 }
 
 // missingPaths are the log directories that could not be opened.

@@ -109,20 +109,28 @@ func quorumReplicas(list []QuorumReplica) (states []kmsg.DescribeQuorumResponseT
 	return states
 }
 
-// quorumNodes are the voters with the listeners on which they are reached: those of the
-// broker, since metadata goes over them too.
+// quorumNodes are the voters with the listeners on which they are reached. A node that opens
+// none for controllers, since nobody else may talk to it, has those of its broker.
 func quorumNodes(image *metadata.Image, voters []QuorumReplica) (nodes []kmsg.DescribeQuorumResponseNode) {
 	for _, v := range voters {
 		node := kmsg.NewDescribeQuorumResponseNode()
 		node.NodeID = v.ID
-		if broker := image.Broker(v.ID); broker != nil {
-			for _, l := range broker.Listeners {
-				listener := kmsg.NewDescribeQuorumResponseNodeListener()
-				listener.Name, listener.Host, listener.Port = l.Name, l.Host, uint16(l.Port)
-				node.Listeners = append(node.Listeners, listener)
-			}
+		for _, l := range controllerListeners(image, v.ID) {
+			listener := kmsg.NewDescribeQuorumResponseNodeListener()
+			listener.Name, listener.Host, listener.Port = l.Name, l.Host, uint16(l.Port)
+			node.Listeners = append(node.Listeners, listener)
 		}
 		nodes = append(nodes, node)
 	}
 	return nodes
+}
+
+func controllerListeners(image *metadata.Image, id int32) []metadata.Endpoint {
+	if c := image.Controller(id); c != nil {
+		return c.Listeners
+	}
+	if b := image.Broker(id); b != nil {
+		return b.Listeners
+	}
+	return nil
 }

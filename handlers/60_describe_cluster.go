@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/protocol"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
@@ -22,13 +23,6 @@ const (
 	controllerEndpoints int8 = 2
 )
 
-// ControllerEndpoint is where a controller is reached.
-type ControllerEndpoint struct {
-	ID   int32
-	Host string
-	Port int32
-}
-
 func (h *Handlers) describeCluster(_ context.Context, c call, req *kmsg.DescribeClusterRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
 	kind := c.request.Conn.Listener.Kind
@@ -40,7 +34,7 @@ func (h *Handlers) describeCluster(_ context.Context, c call, req *kmsg.Describe
 	image := h.image()
 	resp.ClusterID = image.ClusterID()
 	if kind == protocol.ControllerListener {
-		h.describeControllers(resp)
+		h.describeControllers(resp, image, c.request.Conn.Listener.Name)
 		return resp, nil
 	}
 	resp.EndpointType = brokerEndpoints
@@ -63,13 +57,18 @@ func (h *Handlers) describeCluster(_ context.Context, c call, req *kmsg.Describe
 	return resp, nil
 }
 
-// describeControllers answers with the voters, and the one that is active.
-func (h *Handlers) describeControllers(resp *kmsg.DescribeClusterResponse) {
+// describeControllers answers with the controllers that have this listener, and the one that
+// is active.
+func (h *Handlers) describeControllers(resp *kmsg.DescribeClusterResponse, image *metadata.Image, listener string) {
 	resp.EndpointType = controllerEndpoints
-	for _, v := range h.voters {
-		b := kmsg.NewDescribeClusterResponseBroker()
-		b.NodeID, b.Host, b.Port = v.ID, v.Host, v.Port
-		resp.Brokers = append(resp.Brokers, b)
+	for c := range image.Controllers() {
+		for _, l := range c.Listeners {
+			if l.Name == listener {
+				b := kmsg.NewDescribeClusterResponseBroker()
+				b.NodeID, b.Host, b.Port = c.ID, l.Host, l.Port
+				resp.Brokers = append(resp.Brokers, b)
+			}
+		}
 	}
 	resp.ControllerID = h.quorum().Leader
 }

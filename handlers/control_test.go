@@ -42,6 +42,7 @@ func TestControllerRequestsStayHere(t *testing.T) {
 	for _, req := range []kmsg.Request{
 		&kmsg.AlterPartitionRequest{Version: 3}, &kmsg.BrokerRegistrationRequest{Version: 4},
 		&kmsg.BrokerHeartbeatRequest{Version: 2}, &kmsg.AllocateProducerIDsRequest{}, &kmsg.AssignReplicasToDirsRequest{},
+		&kmsg.ControllerRegistrationRequest{},
 	} {
 		resp := ask[kmsg.Response](t, f, req)
 		var code int16
@@ -56,12 +57,14 @@ func TestControllerRequestsStayHere(t *testing.T) {
 			code = r.ErrorCode
 		case *kmsg.AssignReplicasToDirsResponse:
 			code = r.ErrorCode
+		case *kmsg.ControllerRegistrationResponse:
+			code = r.ErrorCode
 		}
 		if code != kafkaerr.NotController.Code {
 			t.Errorf("%T: error %d", resp, code)
 		}
 	}
-	if len(active.calls) != 5 || len(f.node.calls) != 0 {
+	if len(active.calls) != 6 || len(f.node.calls) != 0 {
 		t.Errorf("%d requests to the controller here, %d forwarded", len(active.calls), len(f.node.calls))
 	}
 }

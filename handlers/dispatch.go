@@ -66,6 +66,7 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		63: internal(h.brokerHeartbeat),
 		64: answer(h, h.unregisterBroker),
 		67: internal(h.allocateProducerIDs),
+		70: internal(h.controllerRegistration),
 		71: answer(h, h.getTelemetrySubscriptions),
 		72: answer(h, h.pushTelemetry),
 		73: internal(h.assignReplicasToDirs),

@@ -61,8 +61,6 @@ type Options struct {
 	Advertised func(listener string) bool
 	// Quorum tells who keeps the metadata log.
 	Quorum func() Quorum
-	// Controllers are the voters.
-	Controllers []ControllerEndpoint
 
 	// Configs gives the broker's configuration as it is now, with what was set while it
 	// ran.
@@ -113,7 +111,6 @@ type Handlers struct {
 	features   []metadata.Feature
 	advertised func(listener string) bool
 	quorum     func() Quorum
-	voters     []ControllerEndpoint
 	telemetry  *telemetry
 	configs    func() *configs.Broker
 	loggers    Loggers
@@ -133,7 +130,7 @@ type Handlers struct {
 func New(o Options) *Handlers {
 	h := &Handlers{
 		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, controller: o.Controller, groups: o.Groups, sessions: o.Sessions, quotas: o.Quotas,
-		quorum: o.Quorum, voters: o.Controllers, telemetry: newTelemetry(),
+		quorum: o.Quorum, telemetry: newTelemetry(),
 		features: o.Features, advertised: o.Advertised, configs: o.Configs, loggers: o.Loggers, config: o.Config,
 		logger: o.Logger, rand: o.Rand, decoding: newDecodeBudget(),
 		waiting: semaphore.NewWeighted(maxWaitingBytes),

@@ -122,6 +122,7 @@ var apis = [...]API{
 	{63, "BrokerHeartbeat", 0, 2, 0, 0, ControllerListener},
 	{64, "UnregisterBroker", 0, 0, 0, 0, BrokerListener | ControllerListener},
 	{67, "AllocateProducerIds", 0, 0, 0, 0, ControllerListener},
+	{70, "ControllerRegistration", 0, 0, 0, 0, ControllerListener},
 	{71, "GetTelemetrySubscriptions", 0, 0, 0, 0, BrokerListener},
 	{72, "PushTelemetry", 0, 0, 0, 0, BrokerListener},
 	{73, "AssignReplicasToDirs", 0, 0, 0, 0, ControllerListener},

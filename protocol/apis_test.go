@@ -88,6 +88,7 @@ func TestTable(t *testing.T) {
 		{63, 0, 2, 0},
 		{64, 0, 0, 0},
 		{67, 0, 0, 0},
+		{70, 0, 0, 0},
 		{71, 0, 0, 0},
 		{72, 0, 0, 0},
 		{73, 0, 0, 0},
@@ -113,7 +114,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%d) = %v, %v", api.Key, got, ok)
 		}
 	}
-	for _, key := range []int16{-1, 4, 7, 59, 70, 200, 32767, -32768} {
+	for _, key := range []int16{-1, 4, 7, 59, 69, 200, 32767, -32768} {
 		if got, ok := Lookup(key); ok {
 			t.Errorf("Lookup(%d) finds %s", key, got.Name)
 		}

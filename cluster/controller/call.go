@@ -94,6 +94,9 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 			setReason(&resp.UnknownTags, err)
 		}
 		return resp
+	case *kmsg.ControllerRegistrationResponse:
+		resp.ErrorCode, resp.ErrorMessage = code, answerMessage(err)
+		return resp
 	case *kmsg.BrokerHeartbeatResponse:
 		resp.ErrorCode = code
 		return resp

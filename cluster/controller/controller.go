@@ -107,7 +107,7 @@ func (c *Controller) Handle(ctx context.Context, call Call) (resp kmsg.Response,
 	queue := c.clients
 	switch call.Request.(type) {
 	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest,
-		*kmsg.AssignReplicasToDirsRequest:
+		*kmsg.AssignReplicasToDirsRequest, *kmsg.ControllerRegistrationRequest:
 		queue = c.brokers
 	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.AlterConfigsRequest, *kmsg.IncrementalAlterConfigsRequest,
 		*kmsg.CreatePartitionsRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,
@@ -145,6 +145,9 @@ type Options struct {
 	NodeID int32
 	Log    Log
 	Topics TopicConfigs
+
+	// Controllers are the nodes that may register as controllers; nil: any.
+	Controllers []int32
 
 	DefaultPartitions        int32 // num.partitions, 1
 	DefaultReplicationFactor int16 // default.replication.factor, 1
@@ -252,8 +255,8 @@ type ElectionConfig struct {
 type Call struct {
 	// Request is one of kmsg's CreateTopics, DeleteTopics, AlterConfigs,
 	// IncrementalAlterConfigs, CreatePartitions, ElectLeaders, AlterPartitionAssignments,
-	// ListPartitionReassignments, BrokerRegistration, BrokerHeartbeat, AllocateProducerIDs or
-	// AlterPartition requests, with its Version set. The controller does not keep or change it.
+	// ListPartitionReassignments, BrokerRegistration, BrokerHeartbeat, AllocateProducerIDs,
+	// ControllerRegistration or AlterPartition requests, with its Version set. The controller does not keep or change it.
 	Request   kmsg.Request
 	Principal string // type:name
 	ClientID  string

@@ -321,6 +321,8 @@ func (s *state) decide(now time.Time, call Call) decision {
 		return s.allocateProducerIDs(now, call)
 	case *kmsg.AlterPartitionRequest:
 		return s.alterPartition(now, call)
+	case *kmsg.ControllerRegistrationRequest:
+		return s.registerController(call)
 	case *kmsg.AssignReplicasToDirsRequest:
 		return s.assignReplicas(call)
 	}

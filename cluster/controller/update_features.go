@@ -75,21 +75,33 @@ func (s *state) checkFeatureUpdate(u *kmsg.UpdateFeaturesRequestFeatureUpdate) e
 	return nil
 }
 
-// supportsFeature looks whether every registered broker has the feature at that level.
+// supportsFeature looks whether every registered node has the feature at that level.
 func (s *state) supportsFeature(u *kmsg.UpdateFeaturesRequestFeatureUpdate) error {
+	for c := range s.image.Controllers() {
+		if err := hasLevel(u, "controller", c.ID, c.Features); err != nil {
+			return err
+		}
+	}
 	for b := range s.image.Brokers() {
-		has := metadata.Feature{}
-		for _, f := range b.Features {
-			if f.Name == u.Feature {
-				has = f
-			}
+		if err := hasLevel(u, "broker", b.ID, b.Features); err != nil {
+			return err
 		}
-		switch {
-		case has.Max == 0:
-			return invalidUpdate(u, fmt.Sprintf("broker %d does not have this feature", b.ID))
-		case u.MaxVersionLevel < has.Min || u.MaxVersionLevel > has.Max:
-			return invalidUpdate(u, fmt.Sprintf("broker %d has its levels %d to %d", b.ID, has.Min, has.Max))
+	}
+	return nil
+}
+
+func hasLevel(u *kmsg.UpdateFeaturesRequestFeatureUpdate, role string, id int32, features []metadata.Feature) error {
+	has := metadata.Feature{}
+	for _, f := range features {
+		if f.Name == u.Feature {
+			has = f
 		}
+	}
+	switch {
+	case has.Max == 0:
+		return invalidUpdate(u, fmt.Sprintf("%s %d does not have this feature", role, id))
+	case u.MaxVersionLevel < has.Min || u.MaxVersionLevel > has.Max:
+		return invalidUpdate(u, fmt.Sprintf("%s %d has its levels %d to %d", role, id, has.Min, has.Max))
 	}
 	return nil
 }

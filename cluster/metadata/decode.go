@@ -133,6 +133,8 @@ func (d *decoder) record(m *pb.Record) Record {
 		return FeatureLevelRecord{d.level(k.FeatureLevel)}
 	case *pb.Record_RegisterBroker:
 		return RegisterBrokerRecord{d.broker(k.RegisterBroker)}
+	case *pb.Record_RegisterController:
+		return RegisterControllerRecord{d.controller(k.RegisterController)}
 	case *pb.Record_UnregisterBroker:
 		return UnregisterBrokerRecord{ID: k.UnregisterBroker.GetId(), Epoch: k.UnregisterBroker.GetEpoch()}
 	case *pb.Record_BrokerChange:
@@ -198,26 +200,44 @@ func (d *decoder) level(m *pb.FeatureLevel) FeatureLevel {
 }
 
 func (d *decoder) broker(m *pb.RegisterBroker) Broker {
-	b := Broker{
+	return Broker{
 		ID:                   m.GetId(),
 		Epoch:                m.GetEpoch(),
 		IncarnationID:        d.uuid(m.GetIncarnationId()),
 		LogDirs:              d.uuids(m.GetLogDirs()),
+		Listeners:            d.endpoints(m.GetListeners()),
 		Rack:                 m.Rack,
+		Features:             d.features(m.GetFeatures()),
 		Fenced:               m.GetFenced(),
 		InControlledShutdown: m.GetInControlledShutdown(),
 	}
-	for _, l := range m.GetListeners() {
-		b.Listeners = append(b.Listeners, Endpoint{
+}
+
+func (d *decoder) controller(m *pb.RegisterController) Controller {
+	return Controller{
+		ID:            m.GetId(),
+		IncarnationID: d.uuid(m.GetIncarnationId()),
+		Listeners:     d.endpoints(m.GetListeners()),
+		Features:      d.features(m.GetFeatures()),
+	}
+}
+
+func (d *decoder) endpoints(list []*pb.Endpoint) (endpoints []Endpoint) {
+	for _, l := range list {
+		endpoints = append(endpoints, Endpoint{
 			Name: l.GetName(), Host: l.GetHost(), Port: l.GetPort(), SecurityProtocol: d.int16(l.GetSecurityProtocol()), Unadvertised: l.GetUnadvertised(),
 		})
 	}
-	for _, f := range m.GetFeatures() {
-		b.Features = append(b.Features, Feature{
+	return endpoints
+}
+
+func (d *decoder) features(list []*pb.SupportedFeature) (features []Feature) {
+	for _, f := range list {
+		features = append(features, Feature{
 			Name: f.GetName(), Min: d.int16(f.GetMinLevel()), Max: d.int16(f.GetMaxLevel()),
 		})
 	}
-	return b
+	return features
 }
 
 func (d *decoder) partition(m *pb.Partition) Partition {

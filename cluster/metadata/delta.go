@@ -24,10 +24,11 @@ type Delta struct {
 
 // touched names what may differ between base and next.
 type touched struct {
-	topics  map[uuid.UUID]struct{}
-	brokers map[int32]struct{}
-	configs map[Resource]struct{}
-	quotas  map[QuotaEntity]struct{}
+	topics      map[uuid.UUID]struct{}
+	brokers     map[int32]struct{}
+	controllers map[int32]struct{}
+	configs     map[Resource]struct{}
+	quotas      map[QuotaEntity]struct{}
 }
 
 // NewDelta starts a delta on base; nil means Empty.
@@ -48,6 +49,9 @@ func Between(base, next *Image) *Delta {
 		}
 		for b := range image.Brokers() {
 			d.touched.brokers[b.ID] = struct{}{}
+		}
+		for c := range image.Controllers() {
+			d.touched.controllers[c.ID] = struct{}{}
 		}
 		for r := range image.Configs() {
 			d.touched.configs[r] = struct{}{}
@@ -76,6 +80,9 @@ func (d *Delta) Merge(later *Delta) {
 	merge(d.touched.brokers, later.touched.brokers, func(id int32) bool {
 		return d.base.Broker(id) != nil || d.next.Broker(id) != nil
 	})
+	merge(d.touched.controllers, later.touched.controllers, func(id int32) bool {
+		return d.base.Controller(id) != nil || d.next.Controller(id) != nil
+	})
 	merge(d.touched.configs, later.touched.configs, func(r Resource) bool {
 		return d.base.Config(r) != nil || d.next.Config(r) != nil
 	})
@@ -102,7 +109,8 @@ func (d *Delta) Next() *Image { return d.next }
 
 // IsEmpty tells that nothing but the position may have changed.
 func (d *Delta) IsEmpty() bool {
-	return len(d.touched.topics) == 0 && len(d.touched.brokers) == 0 && len(d.touched.configs) == 0 && len(d.touched.quotas) == 0 &&
+	return len(d.touched.topics) == 0 && len(d.touched.brokers) == 0 && len(d.touched.controllers) == 0 &&
+		len(d.touched.configs) == 0 && len(d.touched.quotas) == 0 &&
 		!d.ClusterChanged() && !d.FeaturesChanged() && !d.ProducerIDsChanged()
 }
 
@@ -181,6 +189,12 @@ func (d *Delta) Brokers() iter.Seq[BrokerChange] {
 	}
 }
 
+// ControllerChanged tells that the registration of a controller differs.
+func (d *Delta) ControllerChanged(id int32) bool {
+	_, touched := d.touched.controllers[id]
+	return touched && !equalController(d.base.Controller(id), d.next.Controller(id))
+}
+
 // ConfigChange is the configuration of one resource before and after; nil where it has none.
 type ConfigChange struct {
 	Resource
@@ -211,10 +225,11 @@ func (d *Delta) ProducerIDsChanged() bool { return d.base.nextProducerID != d.ne
 
 func newTouched() touched {
 	return touched{
-		topics:  map[uuid.UUID]struct{}{},
-		brokers: map[int32]struct{}{},
-		configs: map[Resource]struct{}{},
-		quotas:  map[QuotaEntity]struct{}{},
+		topics:      map[uuid.UUID]struct{}{},
+		brokers:     map[int32]struct{}{},
+		controllers: map[int32]struct{}{},
+		configs:     map[Resource]struct{}{},
+		quotas:      map[QuotaEntity]struct{}{},
 	}
 }
 

@@ -25,6 +25,11 @@ func changes(d *Delta) []string {
 	for c := range d.Brokers() {
 		add("broker %d: %v -> %v", c.ID, deref(c.Old), deref(c.New))
 	}
+	for id := range int32(5) {
+		if d.ControllerChanged(id) {
+			add("controller %d: %v -> %v", id, deref(d.Base().Controller(id)), deref(d.Next().Controller(id)))
+		}
+	}
 	for c := range d.Configs() {
 		add("config %v: %v -> %v", c.Resource, c.Old, c.New)
 	}
@@ -141,7 +146,7 @@ func (g *generator) resource() Resource {
 
 func (g *generator) record() Record {
 	g.epoch++
-	switch rapid.IntRange(0, 11).Draw(g.t, "kind") {
+	switch rapid.IntRange(0, 12).Draw(g.t, "kind") {
 	case 0:
 		return bootstrap
 	case 1:
@@ -167,6 +172,8 @@ func (g *generator) record() Record {
 		}}
 	case 10:
 		return PartitionChangeRecord{TopicID: g.id("id"), Index: int32(rapid.IntRange(0, 2).Draw(g.t, "index")), Leader: Ptr(NoLeader), ELR: g.nodes()}
+	case 11:
+		return RegisterControllerRecord{Controller{ID: g.node(), IncarnationID: g.id("incarnation")}}
 	default:
 		r := ConfigRecord{Resource: g.resource(), Key: rapid.SampledFrom([]string{"k1", "k2"}).Draw(g.t, "key")}
 		if rapid.Bool().Draw(g.t, "set") {

@@ -86,6 +86,8 @@ func toProto(r Record, level int16) (*pb.Record, error) {
 		m.Kind = &pb.Record_FeatureLevel{FeatureLevel: levelToProto(r.FeatureLevel)}
 	case RegisterBrokerRecord:
 		m.Kind = &pb.Record_RegisterBroker{RegisterBroker: brokerToProto(&r.Broker)}
+	case RegisterControllerRecord:
+		m.Kind = &pb.Record_RegisterController{RegisterController: controllerToProto(&r.Controller)}
 	case UnregisterBrokerRecord:
 		m.Kind = &pb.Record_UnregisterBroker{UnregisterBroker: &pb.UnregisterBroker{Id: r.ID, Epoch: r.Epoch}}
 	case BrokerChangeRecord:
@@ -138,26 +140,44 @@ func levelToProto(f FeatureLevel) *pb.FeatureLevel {
 }
 
 func brokerToProto(b *Broker) *pb.RegisterBroker {
-	m := &pb.RegisterBroker{
+	return &pb.RegisterBroker{
 		Id:                   b.ID,
 		Epoch:                b.Epoch,
 		IncarnationId:        b.IncarnationID[:],
 		LogDirs:              uuidsToProto(b.LogDirs),
+		Listeners:            endpointsToProto(b.Listeners),
 		Rack:                 b.Rack,
+		Features:             featuresToProto(b.Features),
 		Fenced:               b.Fenced,
 		InControlledShutdown: b.InControlledShutdown,
 	}
-	for _, l := range b.Listeners {
-		m.Listeners = append(m.Listeners, &pb.Endpoint{
+}
+
+func controllerToProto(c *Controller) *pb.RegisterController {
+	return &pb.RegisterController{
+		Id:            c.ID,
+		IncarnationId: c.IncarnationID[:],
+		Listeners:     endpointsToProto(c.Listeners),
+		Features:      featuresToProto(c.Features),
+	}
+}
+
+func endpointsToProto(endpoints []Endpoint) (list []*pb.Endpoint) {
+	for _, l := range endpoints {
+		list = append(list, &pb.Endpoint{
 			Name: l.Name, Host: l.Host, Port: l.Port, SecurityProtocol: int32(l.SecurityProtocol), Unadvertised: l.Unadvertised,
 		})
 	}
-	for _, f := range b.Features {
-		m.Features = append(m.Features, &pb.SupportedFeature{
+	return list
+}
+
+func featuresToProto(features []Feature) (list []*pb.SupportedFeature) {
+	for _, f := range features {
+		list = append(list, &pb.SupportedFeature{
 			Name: f.Name, MinLevel: int32(f.Min), MaxLevel: int32(f.Max),
 		})
 	}
-	return m
+	return list
 }
 
 func partitionToProto(r PartitionRecord) *pb.Partition {

@@ -62,7 +62,16 @@ type Broker struct {
 	InControlledShutdown bool
 }
 
-// Endpoint is a listener of a broker as clients of that listener reach it.
+// Controller is one registered controller: a node that keeps the metadata log and may lead
+// it.
+type Controller struct {
+	ID            int32
+	IncarnationID uuid.UUID // drawn anew by each process
+	Listeners     []Endpoint
+	Features      []Feature
+}
+
+// Endpoint is a listener of a broker or controller as clients of that listener reach it.
 type Endpoint struct {
 	Name             string // listener name, upper case
 	Host             string

@@ -33,6 +33,7 @@ func DiffImages(a, b *Image) string {
 		diff("topic", a.topicsByID.all(), b.topicsByID.all(), equalTopic),
 		diff("topic by name", a.Topics(), b.Topics(), equalTopic),
 		diff("broker", a.Brokers(), b.Brokers(), equalBroker),
+		diff("controller", a.Controllers(), b.Controllers(), equalController),
 		diff("configuration", a.configs.all(), b.configs.all(), equalSettings),
 		diff("quota", a.quotas.all(), b.quotas.all(), equalQuota),
 	)
@@ -90,6 +91,13 @@ func equalBroker(a, b *Broker) bool {
 		a.Fenced == b.Fenced && a.InControlledShutdown == b.InControlledShutdown &&
 		slices.Equal(a.LogDirs, b.LogDirs) && slices.Equal(a.Listeners, b.Listeners) &&
 		slices.Equal(a.Features, b.Features) && equalString(a.Rack, b.Rack)
+}
+
+func equalController(a, b *Controller) bool {
+	if a == b || a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID && a.IncarnationID == b.IncarnationID && slices.Equal(a.Listeners, b.Listeners) && slices.Equal(a.Features, b.Features)
 }
 
 func equalSettings(a, b *settings) bool {

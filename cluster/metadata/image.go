@@ -17,11 +17,12 @@ type Image struct {
 	forOne     bool
 	features   []FeatureLevel // by name
 
-	brokers      tree[*Broker]   // by int32Key(id)
-	topicsByID   tree[*Topic]    // by id
-	topicsByName tree[*Topic]    // by name
-	configs      tree[*settings] // by resourceKey
-	quotas       tree[*quotas]   // by quotaKey
+	brokers      tree[*Broker]     // by int32Key(id)
+	controllers  tree[*Controller] // by int32Key(id)
+	topicsByID   tree[*Topic]      // by id
+	topicsByName tree[*Topic]      // by name
+	configs      tree[*settings]   // by resourceKey
+	quotas       tree[*quotas]     // by quotaKey
 
 	partitions     int // in all topics
 	nextProducerID int64
@@ -37,6 +38,7 @@ type settings struct {
 func Empty() *Image {
 	return &Image{
 		brokers:      newTree[*Broker](),
+		controllers:  newTree[*Controller](),
 		topicsByID:   newTree[*Topic](),
 		topicsByName: newTree[*Topic](),
 		configs:      newTree[*settings](),
@@ -87,6 +89,15 @@ func (i *Image) Brokers() iter.Seq[*Broker] { return i.brokers.all() }
 
 // NumBrokers counts the registered brokers, fenced ones included.
 func (i *Image) NumBrokers() int { return i.brokers.len() }
+
+// Controller finds a registered controller, nil if there is none with that id.
+func (i *Image) Controller(id int32) *Controller {
+	c, _ := i.controllers.get(int32Key(id))
+	return c
+}
+
+// Controllers yields the registered controllers by id.
+func (i *Image) Controllers() iter.Seq[*Controller] { return i.controllers.all() }
 
 // Topic finds a topic by name, nil if there is none.
 func (i *Image) Topic(name string) *Topic {

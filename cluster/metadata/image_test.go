@@ -49,6 +49,7 @@ func sampleImage(t testing.TB) *Image {
 	image, _ := derive(t, nil,
 		bootstrap,
 		broker(1, 10), broker(2, 11), RegisterBrokerRecord{sampleBroker()},
+		RegisterControllerRecord{Controller{ID: 1, IncarnationID: uuid.UUID{1}}}, RegisterControllerRecord{Controller{ID: 2, IncarnationID: uuid.UUID{2}}},
 		TopicRecord{"orders", topicID(1)}, partition(1, 0, 1, 2), partition(1, 1, 2, 1), partition(1, 2, 3),
 		TopicRecord{"audit", topicID(2)}, partition(2, 0, 1),
 		config("orders", "retention.ms", "5"), config("orders", "cleanup.policy", "compact"),

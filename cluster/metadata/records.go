@@ -29,6 +29,11 @@ type RegisterBrokerRecord struct {
 	Broker
 }
 
+// RegisterControllerRecord registers a controller, or replaces its registration (KIP-919).
+type RegisterControllerRecord struct {
+	Controller
+}
+
 // UnregisterBrokerRecord removes a registration.
 type UnregisterBrokerRecord struct {
 	ID    int32

@@ -14,6 +14,7 @@ type imageDraft struct {
 	image *Image // scalar fields, private to this draft
 
 	brokers      draft[*Broker]
+	controllers  draft[*Controller]
 	topicsByID   draft[*Topic]
 	topicsByName draft[*Topic]
 	configs      draft[*settings]
@@ -39,6 +40,7 @@ func newDraft(base *Image) *imageDraft {
 	return &imageDraft{
 		image:        &image,
 		brokers:      base.brokers.edit(),
+		controllers:  base.controllers.edit(),
 		topicsByID:   base.topicsByID.edit(),
 		topicsByName: base.topicsByName.edit(),
 		configs:      base.configs.edit(),
@@ -56,6 +58,7 @@ func (d *Delta) Image(pos Position) *Image {
 	image := *w.image
 	image.pos = pos
 	image.brokers = w.brokers.freeze()
+	image.controllers = w.controllers.freeze()
 	image.topicsByID = w.topicsByID.freeze()
 	image.topicsByName = w.topicsByName.freeze()
 	image.configs = w.configs.freeze()
@@ -103,6 +106,8 @@ func (d *Delta) replay(r Record) error {
 		return d.featureLevel(r.FeatureLevel)
 	case RegisterBrokerRecord:
 		return d.registerBroker(r)
+	case RegisterControllerRecord:
+		return d.registerController(r)
 	case UnregisterBrokerRecord:
 		return d.unregisterBroker(r)
 	case BrokerChangeRecord:
@@ -194,6 +199,17 @@ func (d *Delta) registerBroker(r RegisterBrokerRecord) error {
 		return invalid("broker %d has epoch %d, not below %d", r.ID, old.Epoch, r.Epoch)
 	}
 	d.setBroker(&r.Broker)
+	return nil
+}
+
+// registerController has no epochs to compare: of two processes with one id the last one
+// counts, as in Kafka.
+func (d *Delta) registerController(r RegisterControllerRecord) error {
+	if r.ID < 0 {
+		return invalid("controller %d", r.ID)
+	}
+	d.draft.controllers.set(int32Key(r.ID), &r.Controller)
+	d.touched.controllers[r.ID] = struct{}{}
 	return nil
 }
 

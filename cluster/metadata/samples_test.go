@@ -18,6 +18,10 @@ func samples() []Record {
 		},
 		FeatureLevelRecord{FeatureLevel{"group.version", 1}},
 		RegisterBrokerRecord{sampleBroker()},
+		RegisterControllerRecord{Controller{
+			ID: 3, IncarnationID: uuid.UUID{0x1c}, Features: []Feature{{FeatureMetadata, 1, 2}},
+			Listeners: []Endpoint{{Name: "CONTROLLER", Host: "h", Port: 9093, SecurityProtocol: 3, Unadvertised: true}},
+		}},
 		UnregisterBrokerRecord{ID: 3, Epoch: 77},
 		BrokerChangeRecord{
 			ID: 3, Epoch: 77, Fenced: Ptr(true), InControlledShutdown: Ptr(true), LogDirs: []uuid.UUID{{0xd1}},

@@ -39,6 +39,11 @@ func (i *Image) Records() iter.Seq[Record] {
 				return
 			}
 		}
+		for c := range i.Controllers() {
+			if !yield(RegisterControllerRecord{*c}) {
+				return
+			}
+		}
 		for t := range i.Topics() {
 			if !t.yieldRecords(yield) {
 				return

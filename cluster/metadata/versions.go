@@ -27,24 +27,25 @@ var ErrInvalid = errors.New("record does not fit the metadata")
 type kind int
 
 const (
-	kindNoOp              kind = 2
-	kindBootstrap         kind = 3
-	kindFeatureLevel      kind = 4
-	kindRegisterBroker    kind = 5
-	kindUnregisterBroker  kind = 6
-	kindBrokerChange      kind = 7
-	kindBumpLeaderEpochs  kind = 8
-	kindTopic             kind = 9
-	kindRemoveTopic       kind = 10
-	kindPartition         kind = 11
-	kindPartitionChange   kind = 12
-	kindConfig            kind = 13
-	kindProducerIDs       kind = 14
-	kindBeginTransaction  kind = 15
-	kindEndTransaction    kind = 16
-	kindAbortTransaction  kind = 17
-	kindQuota             kind = 18
-	firstKind, kindsBound kind = kindNoOp, kindQuota + 1
+	kindNoOp               kind = 2
+	kindBootstrap          kind = 3
+	kindFeatureLevel       kind = 4
+	kindRegisterBroker     kind = 5
+	kindUnregisterBroker   kind = 6
+	kindBrokerChange       kind = 7
+	kindBumpLeaderEpochs   kind = 8
+	kindTopic              kind = 9
+	kindRemoveTopic        kind = 10
+	kindPartition          kind = 11
+	kindPartitionChange    kind = 12
+	kindConfig             kind = 13
+	kindProducerIDs        kind = 14
+	kindBeginTransaction   kind = 15
+	kindEndTransaction     kind = 16
+	kindAbortTransaction   kind = 17
+	kindQuota              kind = 18
+	kindRegisterController kind = 19
+	firstKind, kindsBound  kind = kindNoOp, kindRegisterController + 1
 )
 
 // recordKind is a row of the table of versions.
@@ -56,23 +57,24 @@ type recordKind struct {
 
 // kinds is the table of versions. A new version is a new element of levels.
 var kinds = [kindsBound]recordKind{
-	kindNoOp:             {"NoOp", []int16{1}},
-	kindBootstrap:        {"Bootstrap", []int16{1}},
-	kindFeatureLevel:     {"FeatureLevel", []int16{1}},
-	kindRegisterBroker:   {"RegisterBroker", []int16{1}},
-	kindUnregisterBroker: {"UnregisterBroker", []int16{1}},
-	kindBrokerChange:     {"BrokerChange", []int16{1}},
-	kindBumpLeaderEpochs: {"BumpLeaderEpochs", []int16{1}},
-	kindTopic:            {"Topic", []int16{1}},
-	kindRemoveTopic:      {"RemoveTopic", []int16{1}},
-	kindPartition:        {"Partition", []int16{1}},
-	kindPartitionChange:  {"PartitionChange", []int16{1}},
-	kindConfig:           {"Config", []int16{1}},
-	kindProducerIDs:      {"ProducerIDs", []int16{1}},
-	kindBeginTransaction: {"BeginTransaction", []int16{1}},
-	kindEndTransaction:   {"EndTransaction", []int16{1}},
-	kindAbortTransaction: {"AbortTransaction", []int16{1}},
-	kindQuota:            {"Quota", []int16{1}},
+	kindNoOp:               {"NoOp", []int16{1}},
+	kindBootstrap:          {"Bootstrap", []int16{1}},
+	kindFeatureLevel:       {"FeatureLevel", []int16{1}},
+	kindRegisterBroker:     {"RegisterBroker", []int16{1}},
+	kindUnregisterBroker:   {"UnregisterBroker", []int16{1}},
+	kindBrokerChange:       {"BrokerChange", []int16{1}},
+	kindBumpLeaderEpochs:   {"BumpLeaderEpochs", []int16{1}},
+	kindTopic:              {"Topic", []int16{1}},
+	kindRemoveTopic:        {"RemoveTopic", []int16{1}},
+	kindPartition:          {"Partition", []int16{1}},
+	kindPartitionChange:    {"PartitionChange", []int16{1}},
+	kindConfig:             {"Config", []int16{1}},
+	kindProducerIDs:        {"ProducerIDs", []int16{1}},
+	kindBeginTransaction:   {"BeginTransaction", []int16{1}},
+	kindEndTransaction:     {"EndTransaction", []int16{1}},
+	kindAbortTransaction:   {"AbortTransaction", []int16{1}},
+	kindQuota:              {"Quota", []int16{1}},
+	kindRegisterController: {"RegisterController", []int16{1}},
 }
 
 // writeVersion is the newest version of k that may be written at a metadata level.
@@ -99,23 +101,24 @@ func checkVersion(k kind, version uint32) error {
 	}
 }
 
-func (NoOpRecord) kind() kind             { return kindNoOp }
-func (BootstrapRecord) kind() kind        { return kindBootstrap }
-func (FeatureLevelRecord) kind() kind     { return kindFeatureLevel }
-func (RegisterBrokerRecord) kind() kind   { return kindRegisterBroker }
-func (UnregisterBrokerRecord) kind() kind { return kindUnregisterBroker }
-func (BrokerChangeRecord) kind() kind     { return kindBrokerChange }
-func (BumpLeaderEpochsRecord) kind() kind { return kindBumpLeaderEpochs }
-func (TopicRecord) kind() kind            { return kindTopic }
-func (RemoveTopicRecord) kind() kind      { return kindRemoveTopic }
-func (PartitionRecord) kind() kind        { return kindPartition }
-func (PartitionChangeRecord) kind() kind  { return kindPartitionChange }
-func (ConfigRecord) kind() kind           { return kindConfig }
-func (ProducerIDsRecord) kind() kind      { return kindProducerIDs }
-func (BeginTransactionRecord) kind() kind { return kindBeginTransaction }
-func (EndTransactionRecord) kind() kind   { return kindEndTransaction }
-func (AbortTransactionRecord) kind() kind { return kindAbortTransaction }
-func (QuotaRecord) kind() kind            { return kindQuota }
+func (NoOpRecord) kind() kind               { return kindNoOp }
+func (BootstrapRecord) kind() kind          { return kindBootstrap }
+func (FeatureLevelRecord) kind() kind       { return kindFeatureLevel }
+func (RegisterBrokerRecord) kind() kind     { return kindRegisterBroker }
+func (RegisterControllerRecord) kind() kind { return kindRegisterController }
+func (UnregisterBrokerRecord) kind() kind   { return kindUnregisterBroker }
+func (BrokerChangeRecord) kind() kind       { return kindBrokerChange }
+func (BumpLeaderEpochsRecord) kind() kind   { return kindBumpLeaderEpochs }
+func (TopicRecord) kind() kind              { return kindTopic }
+func (RemoveTopicRecord) kind() kind        { return kindRemoveTopic }
+func (PartitionRecord) kind() kind          { return kindPartition }
+func (PartitionChangeRecord) kind() kind    { return kindPartitionChange }
+func (ConfigRecord) kind() kind             { return kindConfig }
+func (ProducerIDsRecord) kind() kind        { return kindProducerIDs }
+func (BeginTransactionRecord) kind() kind   { return kindBeginTransaction }
+func (EndTransactionRecord) kind() kind     { return kindEndTransaction }
+func (AbortTransactionRecord) kind() kind   { return kindAbortTransaction }
+func (QuotaRecord) kind() kind              { return kindQuota }
 
 // Name is the kind of a record, for logs and errors.
 func Name(r Record) string { return kinds[r.kind()].name }

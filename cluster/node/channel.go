@@ -187,7 +187,7 @@ func (c *Channel) route(call controller.Call) (kmsg.Request, lanes) {
 	switch call.Request.(type) {
 	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest:
 		return call.Request, c.life
-	case *kmsg.AlterPartitionRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AssignReplicasToDirsRequest:
+	case *kmsg.AlterPartitionRequest, *kmsg.AllocateProducerIDsRequest, *kmsg.AssignReplicasToDirsRequest, *kmsg.ControllerRegistrationRequest:
 		return call.Request, c.work
 	}
 	return controller.NewEnvelope(call), c.calls
@@ -209,6 +209,8 @@ func (c *Channel) read(call controller.Call, reply kmsg.Response) (resp kmsg.Res
 	case *kmsg.AllocateProducerIDsResponse:
 		code = reply.ErrorCode
 	case *kmsg.AssignReplicasToDirsResponse:
+		code = reply.ErrorCode
+	case *kmsg.ControllerRegistrationResponse:
 		code = reply.ErrorCode
 	}
 	if code == kafkaerr.NotController.Code {

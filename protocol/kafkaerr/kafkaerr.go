@@ -108,6 +108,7 @@ var (
 	IneligibleReplica                  = kerr.IneligibleReplica
 	NewLeaderElected                   = kerr.NewLeaderElected
 	InvalidRegistration                = kerr.InvalidRegistration
+	UnknownControllerID                = kerr.UnknownControllerID
 	UnsupportedEndpointType            = kerr.UnsupportedEndpointType
 	MismatchedEndpointType             = kerr.MismatchedEndpointType
 	RebootstrapRequired                = kerr.RebootstrapRequired

@@ -309,6 +309,7 @@ type Record struct {
 	//	*Record_EndTransaction
 	//	*Record_AbortTransaction
 	//	*Record_Quota
+	//	*Record_RegisterController
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -511,6 +512,15 @@ func (x *Record) GetQuota() *Quota {
 	return nil
 }
 
+func (x *Record) GetRegisterController() *RegisterController {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_RegisterController); ok {
+			return x.RegisterController
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -583,6 +593,10 @@ type Record_Quota struct {
 	Quota *Quota `protobuf:"bytes,18,opt,name=quota,proto3,oneof"`
 }
 
+type Record_RegisterController struct {
+	RegisterController *RegisterController `protobuf:"bytes,19,opt,name=register_controller,json=registerController,proto3,oneof"`
+}
+
 func (*Record_NoOp) isRecord_Kind() {}
 
 func (*Record_Bootstrap) isRecord_Kind() {}
@@ -616,6 +630,8 @@ func (*Record_EndTransaction) isRecord_Kind() {}
 func (*Record_AbortTransaction) isRecord_Kind() {}
 
 func (*Record_Quota) isRecord_Kind() {}
+
+func (*Record_RegisterController) isRecord_Kind() {}
 
 type NoOp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1018,6 +1034,74 @@ func (x *RegisterBroker) GetInControlledShutdown() bool {
 	return false
 }
 
+type RegisterController struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	IncarnationId []byte                 `protobuf:"bytes,2,opt,name=incarnation_id,json=incarnationId,proto3" json:"incarnation_id,omitempty"`
+	Listeners     []*Endpoint            `protobuf:"bytes,3,rep,name=listeners,proto3" json:"listeners,omitempty"`
+	Features      []*SupportedFeature    `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterController) Reset() {
+	*x = RegisterController{}
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterController) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterController) ProtoMessage() {}
+
+func (x *RegisterController) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterController.ProtoReflect.Descriptor instead.
+func (*RegisterController) Descriptor() ([]byte, []int) {
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RegisterController) GetId() int32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *RegisterController) GetIncarnationId() []byte {
+	if x != nil {
+		return x.IncarnationId
+	}
+	return nil
+}
+
+func (x *RegisterController) GetListeners() []*Endpoint {
+	if x != nil {
+		return x.Listeners
+	}
+	return nil
+}
+
+func (x *RegisterController) GetFeatures() []*SupportedFeature {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
 type UnregisterBroker struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1028,7 +1112,7 @@ type UnregisterBroker struct {
 
 func (x *UnregisterBroker) Reset() {
 	*x = UnregisterBroker{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1124,7 @@ func (x *UnregisterBroker) String() string {
 func (*UnregisterBroker) ProtoMessage() {}
 
 func (x *UnregisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[10]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1137,7 @@ func (x *UnregisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterBroker.ProtoReflect.Descriptor instead.
 func (*UnregisterBroker) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{10}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UnregisterBroker) GetId() int32 {
@@ -1084,7 +1168,7 @@ type BrokerChange struct {
 
 func (x *BrokerChange) Reset() {
 	*x = BrokerChange{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1180,7 @@ func (x *BrokerChange) String() string {
 func (*BrokerChange) ProtoMessage() {}
 
 func (x *BrokerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1193,7 @@ func (x *BrokerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokerChange.ProtoReflect.Descriptor instead.
 func (*BrokerChange) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{11}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BrokerChange) GetId() int32 {
@@ -1156,7 +1240,7 @@ type BumpLeaderEpochs struct {
 
 func (x *BumpLeaderEpochs) Reset() {
 	*x = BumpLeaderEpochs{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1252,7 @@ func (x *BumpLeaderEpochs) String() string {
 func (*BumpLeaderEpochs) ProtoMessage() {}
 
 func (x *BumpLeaderEpochs) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1265,7 @@ func (x *BumpLeaderEpochs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpLeaderEpochs.ProtoReflect.Descriptor instead.
 func (*BumpLeaderEpochs) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{12}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BumpLeaderEpochs) GetBrokerId() int32 {
@@ -1201,7 +1285,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[13]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1297,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[13]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1310,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{13}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Topic) GetName() string {
@@ -1252,7 +1336,7 @@ type RemoveTopic struct {
 
 func (x *RemoveTopic) Reset() {
 	*x = RemoveTopic{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[14]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1348,7 @@ func (x *RemoveTopic) String() string {
 func (*RemoveTopic) ProtoMessage() {}
 
 func (x *RemoveTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[14]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1361,7 @@ func (x *RemoveTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTopic.ProtoReflect.Descriptor instead.
 func (*RemoveTopic) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{14}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RemoveTopic) GetId() []byte {
@@ -1308,7 +1392,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[15]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1404,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[15]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1417,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{15}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Partition) GetTopicId() []byte {
@@ -1437,7 +1521,7 @@ type Int32List struct {
 
 func (x *Int32List) Reset() {
 	*x = Int32List{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[16]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1533,7 @@ func (x *Int32List) String() string {
 func (*Int32List) ProtoMessage() {}
 
 func (x *Int32List) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[16]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1546,7 @@ func (x *Int32List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Int32List.ProtoReflect.Descriptor instead.
 func (*Int32List) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{16}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Int32List) GetValues() []int32 {
@@ -1481,7 +1565,7 @@ type BytesList struct {
 
 func (x *BytesList) Reset() {
 	*x = BytesList{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1577,7 @@ func (x *BytesList) String() string {
 func (*BytesList) ProtoMessage() {}
 
 func (x *BytesList) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[17]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1590,7 @@ func (x *BytesList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BytesList.ProtoReflect.Descriptor instead.
 func (*BytesList) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{17}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BytesList) GetValues() [][]byte {
@@ -1536,7 +1620,7 @@ type PartitionChange struct {
 
 func (x *PartitionChange) Reset() {
 	*x = PartitionChange{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1632,7 @@ func (x *PartitionChange) String() string {
 func (*PartitionChange) ProtoMessage() {}
 
 func (x *PartitionChange) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1645,7 @@ func (x *PartitionChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionChange.ProtoReflect.Descriptor instead.
 func (*PartitionChange) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{18}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PartitionChange) GetTopicId() []byte {
@@ -1654,7 +1738,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1750,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1763,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{19}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Config) GetResourceType() int32 {
@@ -1721,7 +1805,7 @@ type ProducerIds struct {
 
 func (x *ProducerIds) Reset() {
 	*x = ProducerIds{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1817,7 @@ func (x *ProducerIds) String() string {
 func (*ProducerIds) ProtoMessage() {}
 
 func (x *ProducerIds) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1830,7 @@ func (x *ProducerIds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerIds.ProtoReflect.Descriptor instead.
 func (*ProducerIds) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{20}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProducerIds) GetBrokerId() int32 {
@@ -1779,7 +1863,7 @@ type BeginTransaction struct {
 
 func (x *BeginTransaction) Reset() {
 	*x = BeginTransaction{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[21]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1875,7 @@ func (x *BeginTransaction) String() string {
 func (*BeginTransaction) ProtoMessage() {}
 
 func (x *BeginTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[21]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1888,7 @@ func (x *BeginTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginTransaction.ProtoReflect.Descriptor instead.
 func (*BeginTransaction) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{21}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BeginTransaction) GetName() string {
@@ -1822,7 +1906,7 @@ type EndTransaction struct {
 
 func (x *EndTransaction) Reset() {
 	*x = EndTransaction{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[22]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1918,7 @@ func (x *EndTransaction) String() string {
 func (*EndTransaction) ProtoMessage() {}
 
 func (x *EndTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[22]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1931,7 @@ func (x *EndTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTransaction.ProtoReflect.Descriptor instead.
 func (*EndTransaction) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{22}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{23}
 }
 
 type AbortTransaction struct {
@@ -1859,7 +1943,7 @@ type AbortTransaction struct {
 
 func (x *AbortTransaction) Reset() {
 	*x = AbortTransaction{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[23]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1955,7 @@ func (x *AbortTransaction) String() string {
 func (*AbortTransaction) ProtoMessage() {}
 
 func (x *AbortTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[23]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +1968,7 @@ func (x *AbortTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortTransaction.ProtoReflect.Descriptor instead.
 func (*AbortTransaction) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{23}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AbortTransaction) GetReason() string {
@@ -1905,7 +1989,7 @@ type QuotaName struct {
 
 func (x *QuotaName) Reset() {
 	*x = QuotaName{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[24]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2001,7 @@ func (x *QuotaName) String() string {
 func (*QuotaName) ProtoMessage() {}
 
 func (x *QuotaName) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[24]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2014,7 @@ func (x *QuotaName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaName.ProtoReflect.Descriptor instead.
 func (*QuotaName) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{24}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *QuotaName) GetName() string {
@@ -1955,7 +2039,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[25]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2051,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[25]
+	mi := &file_cluster_metadata_metadatapb_metadata_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2064,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{25}
+	return file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Quota) GetUser() *QuotaName {
@@ -2037,7 +2121,8 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\n" +
 	"entry_term\x18\x04 \x01(\x04R\tentryTerm\x12!\n" +
 	"\fentry_number\x18\x05 \x01(\x04R\ventryNumber\x12!\n" +
-	"\frecord_count\x18\x06 \x01(\x04R\vrecordCount\"\xd4\t\n" +
+	"\frecord_count\x18\x06 \x01(\x04R\vrecordCount\"\xae\n" +
+	"\n" +
 	"\x06Record\x12%\n" +
 	"\x0erecord_version\x18\x01 \x01(\rR\rrecordVersion\x12.\n" +
 	"\x05no_op\x18\x02 \x01(\v2\x17.klamm.metadata.v1.NoOpH\x00R\x04noOp\x12<\n" +
@@ -2057,7 +2142,8 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\x11begin_transaction\x18\x0f \x01(\v2#.klamm.metadata.v1.BeginTransactionH\x00R\x10beginTransaction\x12L\n" +
 	"\x0fend_transaction\x18\x10 \x01(\v2!.klamm.metadata.v1.EndTransactionH\x00R\x0eendTransaction\x12R\n" +
 	"\x11abort_transaction\x18\x11 \x01(\v2#.klamm.metadata.v1.AbortTransactionH\x00R\x10abortTransaction\x120\n" +
-	"\x05quota\x18\x12 \x01(\v2\x18.klamm.metadata.v1.QuotaH\x00R\x05quotaB\x06\n" +
+	"\x05quota\x18\x12 \x01(\v2\x18.klamm.metadata.v1.QuotaH\x00R\x05quota\x12X\n" +
+	"\x13register_controller\x18\x13 \x01(\v2%.klamm.metadata.v1.RegisterControllerH\x00R\x12registerControllerB\x06\n" +
 	"\x04kind\"\x06\n" +
 	"\x04NoOp\"\xbf\x01\n" +
 	"\tBootstrap\x12\x1d\n" +
@@ -2091,7 +2177,12 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\bfeatures\x18\a \x03(\v2#.klamm.metadata.v1.SupportedFeatureR\bfeatures\x12\x16\n" +
 	"\x06fenced\x18\b \x01(\bR\x06fenced\x124\n" +
 	"\x16in_controlled_shutdown\x18\t \x01(\bR\x14inControlledShutdownB\a\n" +
-	"\x05_rack\"8\n" +
+	"\x05_rack\"\xc7\x01\n" +
+	"\x12RegisterController\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x05R\x02id\x12%\n" +
+	"\x0eincarnation_id\x18\x02 \x01(\fR\rincarnationId\x129\n" +
+	"\tlisteners\x18\x03 \x03(\v2\x1b.klamm.metadata.v1.EndpointR\tlisteners\x12?\n" +
+	"\bfeatures\x18\x04 \x03(\v2#.klamm.metadata.v1.SupportedFeatureR\bfeatures\"8\n" +
 	"\x10UnregisterBroker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xeb\x01\n" +
@@ -2188,35 +2279,36 @@ func file_cluster_metadata_metadatapb_metadata_proto_rawDescGZIP() []byte {
 }
 
 var file_cluster_metadata_metadatapb_metadata_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cluster_metadata_metadatapb_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_cluster_metadata_metadatapb_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_cluster_metadata_metadatapb_metadata_proto_goTypes = []any{
-	(Durability)(0),          // 0: klamm.metadata.v1.Durability
-	(*Batch)(nil),            // 1: klamm.metadata.v1.Batch
-	(*Entry)(nil),            // 2: klamm.metadata.v1.Entry
-	(*SnapshotHeader)(nil),   // 3: klamm.metadata.v1.SnapshotHeader
-	(*Record)(nil),           // 4: klamm.metadata.v1.Record
-	(*NoOp)(nil),             // 5: klamm.metadata.v1.NoOp
-	(*Bootstrap)(nil),        // 6: klamm.metadata.v1.Bootstrap
-	(*FeatureLevel)(nil),     // 7: klamm.metadata.v1.FeatureLevel
-	(*Endpoint)(nil),         // 8: klamm.metadata.v1.Endpoint
-	(*SupportedFeature)(nil), // 9: klamm.metadata.v1.SupportedFeature
-	(*RegisterBroker)(nil),   // 10: klamm.metadata.v1.RegisterBroker
-	(*UnregisterBroker)(nil), // 11: klamm.metadata.v1.UnregisterBroker
-	(*BrokerChange)(nil),     // 12: klamm.metadata.v1.BrokerChange
-	(*BumpLeaderEpochs)(nil), // 13: klamm.metadata.v1.BumpLeaderEpochs
-	(*Topic)(nil),            // 14: klamm.metadata.v1.Topic
-	(*RemoveTopic)(nil),      // 15: klamm.metadata.v1.RemoveTopic
-	(*Partition)(nil),        // 16: klamm.metadata.v1.Partition
-	(*Int32List)(nil),        // 17: klamm.metadata.v1.Int32List
-	(*BytesList)(nil),        // 18: klamm.metadata.v1.BytesList
-	(*PartitionChange)(nil),  // 19: klamm.metadata.v1.PartitionChange
-	(*Config)(nil),           // 20: klamm.metadata.v1.Config
-	(*ProducerIds)(nil),      // 21: klamm.metadata.v1.ProducerIds
-	(*BeginTransaction)(nil), // 22: klamm.metadata.v1.BeginTransaction
-	(*EndTransaction)(nil),   // 23: klamm.metadata.v1.EndTransaction
-	(*AbortTransaction)(nil), // 24: klamm.metadata.v1.AbortTransaction
-	(*QuotaName)(nil),        // 25: klamm.metadata.v1.QuotaName
-	(*Quota)(nil),            // 26: klamm.metadata.v1.Quota
+	(Durability)(0),            // 0: klamm.metadata.v1.Durability
+	(*Batch)(nil),              // 1: klamm.metadata.v1.Batch
+	(*Entry)(nil),              // 2: klamm.metadata.v1.Entry
+	(*SnapshotHeader)(nil),     // 3: klamm.metadata.v1.SnapshotHeader
+	(*Record)(nil),             // 4: klamm.metadata.v1.Record
+	(*NoOp)(nil),               // 5: klamm.metadata.v1.NoOp
+	(*Bootstrap)(nil),          // 6: klamm.metadata.v1.Bootstrap
+	(*FeatureLevel)(nil),       // 7: klamm.metadata.v1.FeatureLevel
+	(*Endpoint)(nil),           // 8: klamm.metadata.v1.Endpoint
+	(*SupportedFeature)(nil),   // 9: klamm.metadata.v1.SupportedFeature
+	(*RegisterBroker)(nil),     // 10: klamm.metadata.v1.RegisterBroker
+	(*RegisterController)(nil), // 11: klamm.metadata.v1.RegisterController
+	(*UnregisterBroker)(nil),   // 12: klamm.metadata.v1.UnregisterBroker
+	(*BrokerChange)(nil),       // 13: klamm.metadata.v1.BrokerChange
+	(*BumpLeaderEpochs)(nil),   // 14: klamm.metadata.v1.BumpLeaderEpochs
+	(*Topic)(nil),              // 15: klamm.metadata.v1.Topic
+	(*RemoveTopic)(nil),        // 16: klamm.metadata.v1.RemoveTopic
+	(*Partition)(nil),          // 17: klamm.metadata.v1.Partition
+	(*Int32List)(nil),          // 18: klamm.metadata.v1.Int32List
+	(*BytesList)(nil),          // 19: klamm.metadata.v1.BytesList
+	(*PartitionChange)(nil),    // 20: klamm.metadata.v1.PartitionChange
+	(*Config)(nil),             // 21: klamm.metadata.v1.Config
+	(*ProducerIds)(nil),        // 22: klamm.metadata.v1.ProducerIds
+	(*BeginTransaction)(nil),   // 23: klamm.metadata.v1.BeginTransaction
+	(*EndTransaction)(nil),     // 24: klamm.metadata.v1.EndTransaction
+	(*AbortTransaction)(nil),   // 25: klamm.metadata.v1.AbortTransaction
+	(*QuotaName)(nil),          // 26: klamm.metadata.v1.QuotaName
+	(*Quota)(nil),              // 27: klamm.metadata.v1.Quota
 }
 var file_cluster_metadata_metadatapb_metadata_proto_depIdxs = []int32{
 	2,  // 0: klamm.metadata.v1.Batch.entries:type_name -> klamm.metadata.v1.Entry
@@ -2225,39 +2317,42 @@ var file_cluster_metadata_metadatapb_metadata_proto_depIdxs = []int32{
 	6,  // 3: klamm.metadata.v1.Record.bootstrap:type_name -> klamm.metadata.v1.Bootstrap
 	7,  // 4: klamm.metadata.v1.Record.feature_level:type_name -> klamm.metadata.v1.FeatureLevel
 	10, // 5: klamm.metadata.v1.Record.register_broker:type_name -> klamm.metadata.v1.RegisterBroker
-	11, // 6: klamm.metadata.v1.Record.unregister_broker:type_name -> klamm.metadata.v1.UnregisterBroker
-	12, // 7: klamm.metadata.v1.Record.broker_change:type_name -> klamm.metadata.v1.BrokerChange
-	13, // 8: klamm.metadata.v1.Record.bump_leader_epochs:type_name -> klamm.metadata.v1.BumpLeaderEpochs
-	14, // 9: klamm.metadata.v1.Record.topic:type_name -> klamm.metadata.v1.Topic
-	15, // 10: klamm.metadata.v1.Record.remove_topic:type_name -> klamm.metadata.v1.RemoveTopic
-	16, // 11: klamm.metadata.v1.Record.partition:type_name -> klamm.metadata.v1.Partition
-	19, // 12: klamm.metadata.v1.Record.partition_change:type_name -> klamm.metadata.v1.PartitionChange
-	20, // 13: klamm.metadata.v1.Record.config:type_name -> klamm.metadata.v1.Config
-	21, // 14: klamm.metadata.v1.Record.producer_ids:type_name -> klamm.metadata.v1.ProducerIds
-	22, // 15: klamm.metadata.v1.Record.begin_transaction:type_name -> klamm.metadata.v1.BeginTransaction
-	23, // 16: klamm.metadata.v1.Record.end_transaction:type_name -> klamm.metadata.v1.EndTransaction
-	24, // 17: klamm.metadata.v1.Record.abort_transaction:type_name -> klamm.metadata.v1.AbortTransaction
-	26, // 18: klamm.metadata.v1.Record.quota:type_name -> klamm.metadata.v1.Quota
-	0,  // 19: klamm.metadata.v1.Bootstrap.durability:type_name -> klamm.metadata.v1.Durability
-	7,  // 20: klamm.metadata.v1.Bootstrap.features:type_name -> klamm.metadata.v1.FeatureLevel
-	8,  // 21: klamm.metadata.v1.RegisterBroker.listeners:type_name -> klamm.metadata.v1.Endpoint
-	9,  // 22: klamm.metadata.v1.RegisterBroker.features:type_name -> klamm.metadata.v1.SupportedFeature
-	18, // 23: klamm.metadata.v1.BrokerChange.log_dirs:type_name -> klamm.metadata.v1.BytesList
-	17, // 24: klamm.metadata.v1.PartitionChange.replicas:type_name -> klamm.metadata.v1.Int32List
-	18, // 25: klamm.metadata.v1.PartitionChange.directories:type_name -> klamm.metadata.v1.BytesList
-	17, // 26: klamm.metadata.v1.PartitionChange.isr:type_name -> klamm.metadata.v1.Int32List
-	17, // 27: klamm.metadata.v1.PartitionChange.adding_replicas:type_name -> klamm.metadata.v1.Int32List
-	17, // 28: klamm.metadata.v1.PartitionChange.removing_replicas:type_name -> klamm.metadata.v1.Int32List
-	17, // 29: klamm.metadata.v1.PartitionChange.elr:type_name -> klamm.metadata.v1.Int32List
-	17, // 30: klamm.metadata.v1.PartitionChange.last_known_elr:type_name -> klamm.metadata.v1.Int32List
-	25, // 31: klamm.metadata.v1.Quota.user:type_name -> klamm.metadata.v1.QuotaName
-	25, // 32: klamm.metadata.v1.Quota.client_id:type_name -> klamm.metadata.v1.QuotaName
-	25, // 33: klamm.metadata.v1.Quota.ip:type_name -> klamm.metadata.v1.QuotaName
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	12, // 6: klamm.metadata.v1.Record.unregister_broker:type_name -> klamm.metadata.v1.UnregisterBroker
+	13, // 7: klamm.metadata.v1.Record.broker_change:type_name -> klamm.metadata.v1.BrokerChange
+	14, // 8: klamm.metadata.v1.Record.bump_leader_epochs:type_name -> klamm.metadata.v1.BumpLeaderEpochs
+	15, // 9: klamm.metadata.v1.Record.topic:type_name -> klamm.metadata.v1.Topic
+	16, // 10: klamm.metadata.v1.Record.remove_topic:type_name -> klamm.metadata.v1.RemoveTopic
+	17, // 11: klamm.metadata.v1.Record.partition:type_name -> klamm.metadata.v1.Partition
+	20, // 12: klamm.metadata.v1.Record.partition_change:type_name -> klamm.metadata.v1.PartitionChange
+	21, // 13: klamm.metadata.v1.Record.config:type_name -> klamm.metadata.v1.Config
+	22, // 14: klamm.metadata.v1.Record.producer_ids:type_name -> klamm.metadata.v1.ProducerIds
+	23, // 15: klamm.metadata.v1.Record.begin_transaction:type_name -> klamm.metadata.v1.BeginTransaction
+	24, // 16: klamm.metadata.v1.Record.end_transaction:type_name -> klamm.metadata.v1.EndTransaction
+	25, // 17: klamm.metadata.v1.Record.abort_transaction:type_name -> klamm.metadata.v1.AbortTransaction
+	27, // 18: klamm.metadata.v1.Record.quota:type_name -> klamm.metadata.v1.Quota
+	11, // 19: klamm.metadata.v1.Record.register_controller:type_name -> klamm.metadata.v1.RegisterController
+	0,  // 20: klamm.metadata.v1.Bootstrap.durability:type_name -> klamm.metadata.v1.Durability
+	7,  // 21: klamm.metadata.v1.Bootstrap.features:type_name -> klamm.metadata.v1.FeatureLevel
+	8,  // 22: klamm.metadata.v1.RegisterBroker.listeners:type_name -> klamm.metadata.v1.Endpoint
+	9,  // 23: klamm.metadata.v1.RegisterBroker.features:type_name -> klamm.metadata.v1.SupportedFeature
+	8,  // 24: klamm.metadata.v1.RegisterController.listeners:type_name -> klamm.metadata.v1.Endpoint
+	9,  // 25: klamm.metadata.v1.RegisterController.features:type_name -> klamm.metadata.v1.SupportedFeature
+	19, // 26: klamm.metadata.v1.BrokerChange.log_dirs:type_name -> klamm.metadata.v1.BytesList
+	18, // 27: klamm.metadata.v1.PartitionChange.replicas:type_name -> klamm.metadata.v1.Int32List
+	19, // 28: klamm.metadata.v1.PartitionChange.directories:type_name -> klamm.metadata.v1.BytesList
+	18, // 29: klamm.metadata.v1.PartitionChange.isr:type_name -> klamm.metadata.v1.Int32List
+	18, // 30: klamm.metadata.v1.PartitionChange.adding_replicas:type_name -> klamm.metadata.v1.Int32List
+	18, // 31: klamm.metadata.v1.PartitionChange.removing_replicas:type_name -> klamm.metadata.v1.Int32List
+	18, // 32: klamm.metadata.v1.PartitionChange.elr:type_name -> klamm.metadata.v1.Int32List
+	18, // 33: klamm.metadata.v1.PartitionChange.last_known_elr:type_name -> klamm.metadata.v1.Int32List
+	26, // 34: klamm.metadata.v1.Quota.user:type_name -> klamm.metadata.v1.QuotaName
+	26, // 35: klamm.metadata.v1.Quota.client_id:type_name -> klamm.metadata.v1.QuotaName
+	26, // 36: klamm.metadata.v1.Quota.ip:type_name -> klamm.metadata.v1.QuotaName
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_cluster_metadata_metadatapb_metadata_proto_init() }
@@ -2283,20 +2378,21 @@ func file_cluster_metadata_metadatapb_metadata_proto_init() {
 		(*Record_EndTransaction)(nil),
 		(*Record_AbortTransaction)(nil),
 		(*Record_Quota)(nil),
+		(*Record_RegisterController)(nil),
 	}
 	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[9].OneofWrappers = []any{}
-	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[11].OneofWrappers = []any{}
-	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[18].OneofWrappers = []any{}
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[12].OneofWrappers = []any{}
 	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[19].OneofWrappers = []any{}
-	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[24].OneofWrappers = []any{}
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[20].OneofWrappers = []any{}
 	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[25].OneofWrappers = []any{}
+	file_cluster_metadata_metadatapb_metadata_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_metadata_metadatapb_metadata_proto_rawDesc), len(file_cluster_metadata_metadatapb_metadata_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
