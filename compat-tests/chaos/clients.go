@@ -2,9 +2,12 @@ package chaos
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klamm-mq/klamm/compat-tests/groups"
@@ -31,6 +34,24 @@ func kinds() []kind {
 		{"python", true, pythonProducer("kafka_python.py"), pythonMember("member.py")},
 		{"librdkafka", true, pythonProducer("librdkafka.py"), groups.Kcat()},
 	}
+}
+
+// chosen are the kinds that CLIENTS names, all of them if it is empty.
+func chosen(t testing.TB) (list []kind) {
+	t.Helper()
+	names := strings.FieldsFunc(os.Getenv("CLIENTS"), func(r rune) bool { return r == ',' })
+	if len(names) == 0 {
+		return kinds()
+	}
+	for _, k := range kinds() {
+		if slices.Contains(names, k.name) {
+			list = append(list, k)
+		}
+	}
+	if len(list) < len(names) {
+		t.Fatalf("CLIENTS=%s: the client libraries are franz, java, kafkajs, python, librdkafka", os.Getenv("CLIENTS"))
+	}
+	return list
 }
 
 func dir() string {

@@ -1,5 +1,13 @@
-// Package chaos kills a broker with SIGKILL every minute while five client libraries, each
-// with its default settings, write and read in groups, and judges what they were told.
+// Package chaos kills, pauses and cuts off brokers while five client libraries, each with its
+// default settings, write and read in groups, and judges what they were told.
+//
+// TestOneBrokerUnderSIGKILL has one broker, which is killed every minute. In
+// TestThreeBrokersUnderFaults there are three, and faults of many kinds in the order of a
+// seed (faults.go), on a network that can be cut (network.go):
+//
+//	clients ──► door of node 1 ──► node 1        each node has a door for clients and
+//	node 2  ──► door of node 1 ──► node 1        brokers, and one for controllers; who calls
+//	node 3  ──► door of node 1 ──► node 1        is found out by the system's list of sockets
 //
 // Each library has a topic, a producer (producers/) that writes to it, and a group of two
 // members (those of package groups) that read the topic of another library:
@@ -11,7 +19,7 @@
 //	kafka-python from-python   librdkafka (kcat)
 //	librdkafka from-librdkafka franz-go
 //
-// After each start every process has to go on within a minute: a producer gets an
+// After each fault every process has to go on within a minute: a producer gets an
 // acknowledgement, a member a record. In the end
 //
 //   - every acknowledged record is served where its producer was told, exactly once if the
@@ -20,6 +28,11 @@
 //   - every group has read every acknowledged record, has read nothing that is not served
 //     there, and has committed the end of each partition;
 //   - no client has ended by itself.
+//
+// With three brokers there is more: readers without a group must see every offset once and
+// in order; records that are too large must never be there; no node may end by itself or say
+// that something impossible has happened; in the end all replicas are in sync, and when the
+// nodes are stopped the files of all of them have the same batches.
 //
 // A producer is a program of a few lines. It sends "NAME-0", "NAME-1" … to the partitions
 // in turn until SIGTERM, waits for what is under way, and prints for each record:

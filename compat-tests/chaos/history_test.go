@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -28,11 +29,35 @@ func TestCheckFindsFaults(t *testing.T) {
 			h.idempotent = false
 			s[place{0, 2}] = "p-1"
 		}, ""},
-		"order":                  {func(_ *history, s served) { s[place{0, 0}], s[place{0, 1}] = s[place{0, 1}], s[place{0, 0}] }, "out of order"},
-		"skipped by the group":   {func(h *history, s served) { h.told("acked 3 0 2"); s[place{0, 2}] = "p-3" }, "unread"},
-		"read and gone":          {func(h *history, _ served) { h.saw(place{0, 7}, "p-9") }, "gone"},
-		"read and changed":       {func(h *history, _ served) { h.saw(place{0, 1}, "p-5") }, "changed"},
-		"somebody else's record": {func(h *history, _ served) { h.saw(place{0, 1}, "q-1") }, "strange"},
+		"order":                    {func(_ *history, s served) { s[place{0, 0}], s[place{0, 1}] = s[place{0, 1}], s[place{0, 0}] }, "out of order"},
+		"skipped by the group":     {func(h *history, s served) { h.told("acked 3 0 2"); s[place{0, 2}] = "p-3" }, "unread"},
+		"read and gone":            {func(h *history, _ served) { h.saw(place{0, 7}, "p-9") }, "gone"},
+		"read and changed":         {func(h *history, _ served) { h.saw(place{0, 1}, "p-5") }, "changed"},
+		"given up, and there late": {func(_ *history, s served) { s[place{0, 2}], s[place{0, 3}] = "p-4", "p-2" }, "out of order"},
+		"given up, and there late, not idempotent": {func(h *history, s served) {
+			h.idempotent = false
+			s[place{0, 2}], s[place{0, 3}] = "p-4", "p-2"
+		}, ""},
+		"followed": {func(h *history, _ served) {
+			f := h.newFollower("f")
+			f.saw(place{0, 0}, "p-0")
+			f.saw(place{0, 1}, "p-1")
+		}, ""},
+		"follower skips": {func(h *history, _ served) { h.newFollower("f").saw(place{0, 1}, "p-1") }, "skipped"},
+		"follower steps back": {func(h *history, _ served) {
+			f := h.newFollower("f")
+			f.saw(place{0, 0}, "p-0")
+			f.saw(place{0, 0}, "p-0")
+		}, "stepped back"},
+		"follower and group disagree": {func(h *history, _ served) { h.newFollower("f").saw(place{0, 0}, "p-1") }, "changed"},
+		"follower reads what is gone": {func(h *history, _ served) {
+			f := h.newFollower("f")
+			f.next[0] = 5
+			f.saw(place{0, 5}, "p-5")
+		}, "gone"},
+		"follower is refused":       {func(h *history, _ served) { h.newFollower("f").failed(errors.New("OFFSET_OUT_OF_RANGE")) }, "refused"},
+		"a record that was refused": {func(_ *history, s served) { s[place{0, 2}] = "refused" }, "strange"},
+		"somebody else's record":    {func(h *history, _ served) { h.saw(place{0, 1}, "q-1") }, "strange"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, s := good()

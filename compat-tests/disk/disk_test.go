@@ -127,9 +127,9 @@ func eventually(t *testing.T, b *harness.Broker, what string, try func() error) 
 	t.Fatalf("%s: still %v\nbroker:\n%s", what, err, b.Stderr())
 }
 
-func startOn(t *testing.T, disk *smallDisk) *harness.Broker {
+func startOn(t *testing.T, disk *harness.SmallDisk) *harness.Broker {
 	t.Helper()
-	b := harness.New(t, "log.dirs="+disk.path("data"))
+	b := harness.New(t, "log.dirs="+disk.Path("data"))
 	b.Start()
 	return b
 }
@@ -140,7 +140,7 @@ var quick = map[string]string{"file.delete.delay.ms": "0", "segment.bytes": "838
 // A producer fills the disk: it gets KAFKA_STORAGE_ERROR, and what it was told before
 // holds. Topics are still made and deleted, and a deletion makes the room to go on.
 func TestProducerFillsTheDisk(t *testing.T) {
-	disk := mount(t, 256)
+	disk := harness.MountSmall(t, 256)
 	b := startOn(t, disk)
 	u := newUser(t, b.Addr)
 	for _, topic := range []string{"old", "new"} {
@@ -160,8 +160,8 @@ func TestProducerFillsTheDisk(t *testing.T) {
 	if lines := strings.Count(b.Stderr(), "is full"); lines != 1 {
 		t.Errorf("the broker said %d times that its disk is full:\n%s", lines, b.Stderr())
 	}
-	if disk.free() < 8<<20 {
-		t.Errorf("only %d bytes are left for metadata and checkpoints", disk.free())
+	if disk.Free() < 8<<20 {
+		t.Errorf("only %d bytes are left for metadata and checkpoints", disk.Free())
 	}
 	u.mustRead("new")
 	u.mustRead("old")
@@ -197,7 +197,7 @@ func (u *user) again(b *harness.Broker) *user {
 // room for metadata, the second time changes of metadata are refused. Reads go on, and
 // everything else when there is room.
 func TestSomebodyElseFillsTheDisk(t *testing.T) {
-	disk := mount(t, 256)
+	disk := harness.MountSmall(t, 256)
 	b := startOn(t, disk)
 	u := newUser(t, b.Addr)
 	if err := u.create("t", quick); err != nil {
@@ -205,7 +205,7 @@ func TestSomebodyElseFillsTheDisk(t *testing.T) {
 	}
 	u.mustWrite("t", 50)
 
-	disk.fill("first", 0)
+	disk.Fill("first", 0)
 	eventually(t, b, "a write is refused", func() error {
 		if err := u.write("t"); !errors.Is(err, kerr.KafkaStorageError) {
 			return fmt.Errorf("answer %w", err)
@@ -215,11 +215,11 @@ func TestSomebodyElseFillsTheDisk(t *testing.T) {
 	if err := u.create("with-ballast", nil); err != nil {
 		t.Errorf("create a topic on the ballast's room: %v", err)
 	}
-	if disk.free() == 0 {
+	if disk.Free() == 0 {
 		t.Errorf("the ballast is still there")
 	}
 
-	disk.fill("second", 0)
+	disk.Fill("second", 0)
 	if err := u.create("refused", nil); err == nil {
 		t.Errorf("a topic was made on a full disk")
 	} else {
@@ -230,8 +230,8 @@ func TestSomebodyElseFillsTheDisk(t *testing.T) {
 	}
 	u.mustRead("t")
 
-	disk.remove("first")
-	disk.remove("second")
+	disk.Remove("first")
+	disk.Remove("second")
 	eventually(t, b, "write with room again", func() error { return u.write("t") })
 	eventually(t, b, "create with room again", func() error { return u.create("again", nil) })
 	u.mustRead("t")
@@ -241,7 +241,7 @@ func TestSomebodyElseFillsTheDisk(t *testing.T) {
 // The disk is full to the last byte when the broker starts. With its ballast it starts;
 // without, it says why it does not, and does so without harm.
 func TestStartOnAFullDisk(t *testing.T) {
-	disk := mount(t, 256)
+	disk := harness.MountSmall(t, 256)
 	b := startOn(t, disk)
 	u := newUser(t, b.Addr)
 	if err := u.create("t", quick); err != nil {
@@ -249,7 +249,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	}
 	u.mustWrite("t", 20)
 	b.Kill()
-	disk.fill("first", 0)
+	disk.Fill("first", 0)
 
 	b.Start()
 	u = u.again(b)
@@ -258,7 +258,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Errorf("a write to a full disk: %v", err)
 	}
 	b.Kill()
-	disk.fill("second", 0)
+	disk.Fill("second", 0)
 
 	for range 3 {
 		if err := b.TryStart(); err == nil {
@@ -267,8 +267,8 @@ func TestStartOnAFullDisk(t *testing.T) {
 			t.Fatalf("the error does not say why: %v", err)
 		}
 	}
-	disk.remove("first")
-	disk.remove("second")
+	disk.Remove("first")
+	disk.Remove("second")
 	b.Start()
 	u = u.again(b)
 	u.mustRead("t")
@@ -280,14 +280,14 @@ func TestStartOnAFullDisk(t *testing.T) {
 // Kills while the disk fills up: nothing acknowledged is lost, and the same broker goes
 // on when there is room.
 func TestKillsOnAFillingDisk(t *testing.T) {
-	disk := mount(t, 320)
+	disk := harness.MountSmall(t, 320)
 	b := startOn(t, disk)
 	u := newUser(t, b.Addr)
 	if err := u.create("t", quick); err != nil {
 		t.Fatal(err)
 	}
 	for round := range 6 {
-		disk.fill("other", 40<<20) // some MiB above what producers may use
+		disk.Fill("other", 40<<20) // some MiB above what producers may use
 		if err := u.fillUp("t"); !errors.Is(err, kerr.KafkaStorageError) {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -295,7 +295,7 @@ func TestKillsOnAFillingDisk(t *testing.T) {
 		b.Start()
 		u = u.again(b)
 		u.mustRead("t")
-		disk.remove("other")
+		disk.Remove("other")
 		eventually(t, b, "write with room again", func() error { return u.write("t") })
 	}
 	u.mustRead("t")

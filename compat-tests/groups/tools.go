@@ -41,6 +41,14 @@ func Kcat(more ...string) Program {
 	}}
 }
 
+// KcatAssigned reads all partitions of a topic with kcat, without a group.
+func KcatAssigned(bootstrap, topic string) Program {
+	return Program{Name: "kcat", Parse: parse, Command: func(testing.TB, Member) *exec.Cmd {
+		return exec.Command("kcat", "-C", "-b", bootstrap, "-E", "-u", "-o", "beginning", "-f", `record %p %o %s\n`,
+			"-X", "auto.offset.reset=error", "-t", topic)
+	}}
+}
+
 // What kcat says about a rebalance:
 //
 //	% Group billing rebalanced (memberid a-1c…): assigned: orders [0], orders [1]

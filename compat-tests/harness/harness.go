@@ -174,6 +174,16 @@ func (b *Broker) Pid() int { return b.cmd.Process.Pid }
 // Stderr is the end of what the process has said.
 func (b *Broker) Stderr() string { return b.stderr.String() }
 
+// Gone tells whether the process has ended.
+func (b *Broker) Gone() bool {
+	select {
+	case <-b.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // Kill ends the process with SIGKILL.
 func (b *Broker) Kill() { b.signal(syscall.SIGKILL) }
 

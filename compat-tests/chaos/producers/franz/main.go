@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,10 +18,17 @@ import (
 func main() {
 	bootstrap, topic, name := flag.String("bootstrap", "", ""), flag.String("topic", "", ""), flag.String("name", "", "")
 	partitions, pace := flag.Int("partitions", 1, ""), flag.Int("pace-ms", 10, "")
+	acks := flag.String("acks", "all", "all, or 1 without idempotence")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	client, err := kgo.NewClient(kgo.SeedBrokers(*bootstrap), kgo.ClientID(*name), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(strings.Split(*bootstrap, ",")...), kgo.ClientID(*name), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	}
+	if *acks == "1" {
+		opts = append(opts, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	}
+	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -11,7 +11,7 @@ process.on('SIGTERM', () => {
 })
 
 async function main() {
-  const kafka = new Kafka({ clientId: options.name, brokers: [options.bootstrap], logLevel: logLevel.ERROR })
+  const kafka = new Kafka({ clientId: options.name, brokers: options.bootstrap.split(','), logLevel: logLevel.ERROR })
   const producer = kafka.producer()
   await producer.connect()
   for (let i = 0; !leaving; i++) {

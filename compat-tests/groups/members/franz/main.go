@@ -48,7 +48,7 @@ func main() {
 	defer stop()
 	have := &owned{have: map[int32]bool{}}
 	opts := []kgo.Opt{
-		kgo.SeedBrokers(o.Bootstrap), kgo.ClientID(o.Name), kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topic),
+		kgo.SeedBrokers(strings.Split(o.Bootstrap, ",")...), kgo.ClientID(o.Name), kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(o.SessionTimeout), kgo.HeartbeatInterval(time.Second),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, m map[string][]int32) { have.change(m, true) }),

@@ -3,7 +3,7 @@ const { Kafka, logLevel } = require('kafkajs')
 
 const options = Object.fromEntries(process.argv.slice(2).map((arg) => arg.slice(2).split(/=(.*)/s, 2)))
 
-const kafka = new Kafka({ clientId: options.name, brokers: [options.bootstrap], logLevel: logLevel.INFO })
+const kafka = new Kafka({ clientId: options.name, brokers: options.bootstrap.split(','), logLevel: logLevel.INFO })
 const consumer = kafka.consumer({
   groupId: options.group,
   sessionTimeout: Number(options['session-ms']),

@@ -1,4 +1,4 @@
-package disk
+package harness
 
 import (
 	"crypto/rand"
@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// smallDisk is a file system that can be filled.
-type smallDisk struct {
+// SmallDisk is a file system that can be filled.
+type SmallDisk struct {
 	t   testing.TB
 	dir string
 }
 
-// mount makes one of so many MiB, for the time of the test: a tmpfs, or what DISK_FS names
+// MountSmall makes one of so many MiB, for the time of the test: a tmpfs, or what DISK_FS names
 // on a loop device.
-func mount(t testing.TB, mib int) *smallDisk {
+func MountSmall(t testing.TB, mib int) *SmallDisk {
 	t.Helper()
 	dir := t.TempDir()
 	if kind := os.Getenv("DISK_FS"); kind != "" {
@@ -32,7 +32,7 @@ func mount(t testing.TB, mib int) *smallDisk {
 		command(t, "mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", mib), "klamm-test", dir)
 	}
 	t.Cleanup(func() { command(t, "umount", "-l", dir) })
-	return &smallDisk{t, dir}
+	return &SmallDisk{t, dir}
 }
 
 // command runs a program that needs root.
@@ -43,10 +43,11 @@ func command(t testing.TB, name string, args ...string) {
 	}
 }
 
-func (d *smallDisk) path(name string) string { return filepath.Join(d.dir, name) }
+// Path is that of a file on it.
+func (d *SmallDisk) Path(name string) string { return filepath.Join(d.dir, name) }
 
-// free is the room that is left, in bytes.
-func (d *smallDisk) free() int64 {
+// Free is the room that is left, in bytes.
+func (d *SmallDisk) Free() int64 {
 	d.t.Helper()
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(d.dir, &s); err != nil {
@@ -55,22 +56,23 @@ func (d *smallDisk) free() int64 {
 	return int64(s.Bavail) * s.Bsize
 }
 
-// fill lets somebody else's file take all room but so many bytes.
-func (d *smallDisk) fill(name string, leave int64) {
+// Fill lets somebody else's file take all room but so many bytes.
+func (d *SmallDisk) Fill(name string, leave int64) {
 	d.t.Helper()
-	f, err := os.Create(d.path(name))
+	f, err := os.Create(d.Path(name))
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }() // it is full: that is its purpose
-	if _, err := io.CopyN(f, rand.Reader, d.free()-leave); err != nil && !errors.Is(err, syscall.ENOSPC) {
+	if _, err := io.CopyN(f, rand.Reader, d.Free()-leave); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *smallDisk) remove(name string) {
+// Remove gives the room of a file back.
+func (d *SmallDisk) Remove(name string) {
 	d.t.Helper()
-	if err := os.Remove(d.path(name)); err != nil {
+	if err := os.Remove(d.Path(name)); err != nil {
 		d.t.Fatal(err)
 	}
 }

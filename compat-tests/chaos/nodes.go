@@ -1,0 +1,256 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/klamm-mq/klamm/compat-tests/harness"
+)
+
+// nodes is how many brokers, controllers all of them, a cluster has.
+const nodes = 3
+
+// server is one of them: a process behind two doors.
+type server struct {
+	*harness.Broker
+	id          int
+	clients     *door // of the listener for clients and brokers
+	controllers *door // of the one for controllers
+	data        string
+	disk        *harness.SmallDisk // nil: the machine's
+	log         *os.File           // all that its processes say
+}
+
+// cluster is three processes with a network between them.
+type cluster struct {
+	t       testing.TB
+	network *network
+	nodes   []*server // the node with id i is at i-1
+
+	mu     sync.Mutex
+	pids   map[int]int // node by process
+	down   map[int]bool
+	faults []string // what nodes have said that they never should
+}
+
+// newCluster prepares nodes as `make cluster` starts them. The last one has a disk of its
+// own if one is to be filled.
+func newCluster(t testing.TB, smallDisk bool, more ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, pids: map[int]int{}, down: map[int]bool{}}
+	c.network = newNetwork(t, c.callerID)
+	var voters []string
+	for id := 1; id <= nodes; id++ {
+		n := &server{id: id}
+		n.clients, n.controllers = c.newDoor(id), c.newDoor(id)
+		voters = append(voters, fmt.Sprintf("%d@%s", id, n.controllers.addr))
+		c.nodes = append(c.nodes, n)
+	}
+	common := append(exampleSettings(t), "controller.quorum.voters="+strings.Join(voters, ","))
+	for _, n := range c.nodes {
+		dir := keptDir(t, fmt.Sprintf("node-%d", n.id))
+		n.data = filepath.Join(dir, "data")
+		if smallDisk && n.id == nodes {
+			n.disk = harness.MountSmall(t, diskMiB)
+			n.data = n.disk.Path("data")
+		}
+		n.log = createFile(t, filepath.Join(dir, "log"))
+		settings := append(append([]string{}, common...), fmt.Sprintf("node.id=%d", n.id), "log.dirs="+n.data,
+			fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", n.clients.target, n.controllers.target),
+			"advertised.listeners=PLAINTEXT://"+n.clients.addr)
+		n.Broker = harness.New(t, append(settings, more...)...)
+		n.Broker.OnLine = func(line string) { c.heard(n, line) }
+	}
+	return c
+}
+
+func (c *cluster) newDoor(id int) *door {
+	local := func() string { return fmt.Sprintf("127.0.0.1:%d", harness.FreePort(c.t)) }
+	d := &door{network: c.network, node: id, addr: local(), target: local()}
+	c.t.Cleanup(d.shut)
+	return d
+}
+
+// exampleSettings are those of deploy/cluster/local.properties.
+func exampleSettings(t testing.TB) (settings []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir(), "..", "..", "deploy", "cluster", "local.properties"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewScanner(strings.NewReader(string(text)))
+	for in.Scan() {
+		if line := strings.TrimSpace(in.Text()); line != "" && !strings.HasPrefix(line, "#") {
+			settings = append(settings, line)
+		}
+	}
+	return settings
+}
+
+// keptDir is a directory below KEEP, which stays, or one of the test's own.
+func keptDir(t testing.TB, name string) string {
+	t.Helper()
+	keep := os.Getenv("KEEP")
+	if keep == "" {
+		return t.TempDir()
+	}
+	dir := filepath.Join(keep, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func createFile(t testing.TB, name string) *os.File {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// unsound is what a node says when something has happened that must not.
+var unsound = regexp.MustCompile(`\bpanic\b|fatal error:|invariant|SIGSEGV|SIGBUS|DATA RACE`)
+
+// heard takes a line of a node.
+func (c *cluster) heard(n *server, line string) {
+	_, _ = fmt.Fprintln(n.log, line)
+	if unsound.MatchString(line) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.faults = append(c.faults, fmt.Sprintf("node %d said: %s", n.id, line))
+	}
+}
+
+// callerID is the node whose process has opened a connection; else it is a client's.
+func (c *cluster) callerID(conn net.Conn) int {
+	c.mu.Lock()
+	var pids []int
+	for pid := range c.pids {
+		pids = append(pids, pid)
+	}
+	c.mu.Unlock()
+	pid, err := callerOf(conn, pids)
+	if err != nil {
+		c.t.Error(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pids[pid]
+}
+
+// bootstrap are the addresses of all nodes for clients.
+func (c *cluster) bootstrap() string {
+	var list []string
+	for _, n := range c.nodes {
+		list = append(list, n.clients.addr)
+	}
+	return strings.Join(list, ",")
+}
+
+// dial connects to nodes without going through their doors.
+func (c *cluster) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	for _, n := range c.nodes {
+		if n.clients.addr == addr {
+			addr = n.clients.target
+		}
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, addr)
+}
+
+// start starts nodes, and waits until they are ready.
+func (c *cluster) start(list ...*server) {
+	c.t.Helper()
+	for _, n := range list {
+		n.clients.open()
+		n.controllers.open()
+		if err := n.Launch(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.mu.Lock()
+		c.pids[n.Pid()], c.down[n.id] = n.id, false
+		c.mu.Unlock()
+	}
+	for _, n := range list {
+		if err := n.WaitReady(); err != nil {
+			c.t.Fatalf("node %d: %v", n.id, err)
+		}
+	}
+}
+
+// leaves notes that a node's process is about to end.
+func (c *cluster) leaves(n *server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down[n.id] = true
+	delete(c.pids, n.Pid())
+}
+
+// kill ends a process with SIGKILL.
+func (c *cluster) kill(n *server) {
+	c.leaves(n)
+	n.Kill()
+	n.shut()
+}
+
+// stop ends a process with SIGTERM. Its doors are open while it hands over.
+func (c *cluster) stop(n *server) {
+	c.t.Helper()
+	pid := n.Pid()
+	c.mu.Lock()
+	c.down[n.id] = true
+	c.mu.Unlock()
+	if code := n.Stop(); code != 0 {
+		c.t.Errorf("node %d stopped with exit code %d:\n%s", n.id, code, n.Stderr())
+	}
+	n.shut()
+	c.mu.Lock()
+	delete(c.pids, pid)
+	c.mu.Unlock()
+}
+
+func (n *server) shut() {
+	n.clients.shut()
+	n.controllers.shut()
+}
+
+func (c *cluster) pause(n *server, signal syscall.Signal) {
+	c.t.Helper()
+	if err := syscall.Kill(n.Pid(), signal); err != nil {
+		c.t.Fatalf("%s to node %d: %v", signal, n.id, err)
+	}
+}
+
+// unsoundness is what nodes have said or done that they never should.
+func (c *cluster) unsoundness() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := append([]string{}, c.faults...)
+	for _, n := range c.nodes {
+		if !c.down[n.id] && n.Gone() {
+			found = append(found, fmt.Sprintf("node %d has ended by itself:\n%s", n.id, n.Stderr()))
+		}
+	}
+	return found
+}
+
+// others are the nodes beside one.
+func (c *cluster) others(id int) (list []*server) {
+	for _, n := range c.nodes {
+		if n.id != id {
+			list = append(list, n)
+		}
+	}
+	return list
+}
