@@ -18,6 +18,7 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 	"github.com/klamm-mq/klamm/protocol/wire/memnet"
 )
@@ -49,6 +50,7 @@ type node struct {
 
 	view *view // of this process
 	full atomic.Bool
+	hung atomic.Pointer[chan struct{}] // while it is there, syncs wait for its end
 
 	mu     sync.Mutex
 	images map[uint64]*metadata.Image // applied by this node, by index
@@ -109,7 +111,7 @@ func (n *node) start() {
 		stream = n.serveDoor(ln)
 	}
 	log, err := Open(Options{
-		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: n.disk.Process(), Stores: FileStores,
+		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: hookfs.Wrap(n.disk.Process(), true, n.sync), Stores: FileStores,
 		Stream: stream, Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },
@@ -128,6 +130,14 @@ func (n *node) start() {
 		n.keep(log)
 	}
 	go n.control(log, n.stopped)
+}
+
+// sync is a hookfs.Hook.
+func (n *node) sync(c *hookfs.Call) error {
+	if end := n.hung.Load(); end != nil && c.Op == hookfs.Sync {
+		<-*end
+	}
+	return nil
 }
 
 // space is that of a disk with plenty of room, or with just enough for votes.

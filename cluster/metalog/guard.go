@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -37,11 +38,30 @@ type guard struct {
 	badger bool // the store is Badger
 
 	owed atomic.Bool // a suffix was deleted and its replacement is not stored yet
+
+	writing atomic.Pointer[time.Time] // since when Raft waits for a write; nil: it does not
+}
+
+// stallAfter is how long a write may take before this node counts as stalled.
+const stallAfter = 3 * time.Second
+
+// stalled tells that Raft has been waiting for the disk for long.
+func (g *guard) stalled(now time.Time) bool {
+	since := g.writing.Load()
+	return since != nil && now.Sub(*since) >= stallAfter
+}
+
+// begin notes a write; what it returns, its end.
+func (g *guard) begin() (end func()) {
+	now := time.Now()
+	g.writing.Store(&now)
+	return func() { g.writing.Store(nil) }
 }
 
 func (g *guard) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l}) }
 
 func (g *guard) StoreLogs(logs []*raft.Log) error {
+	defer g.begin()()
 	if err := g.room(logs); err != nil {
 		return err
 	}
@@ -133,6 +153,7 @@ func (g *guard) SetUint64(key []byte, v uint64) error {
 }
 
 func (g *guard) stable(write func() error) error {
+	defer g.begin()()
 	err := g.space.forVotes()
 	if err == nil {
 		err = write()

@@ -1,6 +1,7 @@
 package metalog
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -53,8 +54,18 @@ func newQuiet(t Timing) *quiet {
 	return &quiet{quietFor: min(t.HeartbeatTimeout/5, t.LeaderLease/4), peers: map[raft.ServerID]heard{}, absent: map[raft.ServerID]chan struct{}{}}
 }
 
+// errStalled is why a leader is silent whose disk does not answer.
+var errStalled = errors.New("this node waits for its disk")
+
 // AppendEntries implements raft.Transport.
+//
+// A leader whose disk hangs can decide nothing, nor step down: Raft waits for the write where
+// it would look at its lease. Its heartbeats go on by themselves and would keep the others
+// from electing one that can. So nothing is sent for as long.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if t.stalled(time.Now()) {
+		return errStalled
+	}
 	if t.quiet.answer(id, args, resp, time.Now()) {
 		return nil
 	}

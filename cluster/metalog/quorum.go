@@ -66,7 +66,7 @@ func (l *Log) startRaft() error {
 		return err
 	}
 	config := l.raftConfig()
-	l.trans = newTransport(&l.opts, string(l.serverAddress(l.self())), l.leads, config.Logger)
+	l.trans = newTransport(&l.opts, string(l.serverAddress(l.self())), l.leads, l.store.stalled, config.Logger)
 	err = l.newRaft(config, cache, snapshots)
 	if err == nil {
 		close(l.started)

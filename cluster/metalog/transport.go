@@ -20,12 +20,13 @@ const (
 // transport is a raft.Transport that can also give this node an order of its own.
 type transport struct {
 	raftTransport
-	quiet *quiet
-	leads func() bool // whether this node leads
-	own   chan raft.RPC
-	stop  chan struct{}
-	done  chan struct{}
-	once  sync.Once
+	quiet   *quiet
+	leads   func() bool              // whether this node leads
+	stalled func(now time.Time) bool // whether its disk lets it do so
+	own     chan raft.RPC
+	stop    chan struct{}
+	done    chan struct{}
+	once    sync.Once
 }
 
 // raftTransport is what both of Raft's transports implement.
@@ -35,8 +36,11 @@ type raftTransport interface {
 	raft.WithClose
 }
 
-func newTransport(o *Options, address string, leads func() bool, logger hclog.Logger) *transport {
-	t := &transport{quiet: newQuiet(o.Timing), leads: leads, own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
+func newTransport(o *Options, address string, leads func() bool, stalled func(time.Time) bool, logger hclog.Logger) *transport {
+	t := &transport{
+		quiet: newQuiet(o.Timing), leads: leads, stalled: stalled,
+		own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{}),
+	}
 	if o.Stream == nil {
 		_, t.raftTransport = raft.NewInmemTransport(raft.ServerAddress(address))
 	} else {
