@@ -57,8 +57,16 @@ func (r *R) closeSessions() {
 	for _, id := range r.sessions {
 		req := kmsg.NewPtrFetchRequest()
 		req.Version, req.ReplicaID, req.SessionID, req.SessionEpoch = 12, -1, id, -1
-		r.Quiet(req)
+		r.quietEverywhere(req)
 	}
+}
+
+// quietEverywhere asks every node: sessions and groups belong to one of them.
+func (r *R) quietEverywhere(req kmsg.Request) (all []kmsg.Response) {
+	for _, i := range r.Up() {
+		all = append(all, r.QuietAt(i, req))
+	}
+	return all
 }
 
 func (r *R) deleteGroups() {
@@ -71,8 +79,10 @@ func (r *R) deleteGroups() {
 		req := kmsg.NewPtrDeleteGroupsRequest()
 		req.Version, req.Groups = 1, r.groups
 		busy := false
-		for _, g := range r.Quiet(req).(*kmsg.DeleteGroupsResponse).Groups {
-			busy = busy || g.ErrorCode == 68 // NON_EMPTY_GROUP
+		for _, resp := range r.quietEverywhere(req) {
+			for _, g := range resp.(*kmsg.DeleteGroupsResponse).Groups {
+				busy = busy || g.ErrorCode == 68 // NON_EMPTY_GROUP
+			}
 		}
 		if !busy {
 			return

@@ -95,6 +95,13 @@ func (r *R) SendTo(i int, label string, req kmsg.Request) kmsg.Response {
 	return r.SendOn(At(i, "main"), label, req)
 }
 
+// SendToOnly is SendOnly to node i.
+func (r *R) SendToOnly(i int, label string, req kmsg.Request, mine func(kmsg.Response)) kmsg.Response {
+	p := r.Start(At(i, "main"), label, req)
+	p.mine = mine
+	return p.Wait()
+}
+
 // QuietAt is Quiet at node i.
 func (r *R) QuietAt(i int, req kmsg.Request) kmsg.Response { return r.quiet(At(i, "quiet"), req) }
 
@@ -110,15 +117,19 @@ func (r *R) Pause(i int) { r.fail("pause", i, paused, Nodes.Pause) }
 // StartAgain starts node i, which was killed or stopped, or lets it go on if it was paused,
 // and waits until all brokers know that it is in service.
 func (r *R) StartAgain(i int) {
+	r.Launch(i)
+	r.AwaitBrokers()
+}
+
+// Launch is StartAgain without the wait.
+func (r *R) Launch(i int) {
 	switch r.states[i] {
 	case down:
 		r.fail("start", i, up, Nodes.Start)
 	case paused:
 		r.fail("resume", i, up, Nodes.Resume)
 	case up:
-		return
 	}
-	r.AwaitBrokers()
 }
 
 // fail does something to a node and notes it as a step.

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	answerWait = 15 * time.Second // for an answer that must come, on a loaded machine
-	rawWait    = 6 * time.Second  // for an answer to bytes that might have none
-	readyWait  = 30 * time.Second // for a topic that was created, and the like
-	pollEvery  = 15 * time.Millisecond
+	answerWait  = 15 * time.Second // for an answer that must come, on a loaded machine
+	rawWait     = 6 * time.Second  // for an answer to bytes that might have none
+	readyWait   = 30 * time.Second // for a topic that was created, and the like
+	clusterWait = 2 * time.Minute  // until the others notice that a node is gone
+	pollEvery   = 15 * time.Millisecond
 )
 
 func (r *R) step(label string, req kmsg.Request, outcome string, lines ...Line) {
@@ -81,6 +82,9 @@ func (r *R) Start(conn, label string, req kmsg.Request) *Pending {
 
 // Wait reads the answer and adds the step.
 func (p *Pending) Wait() kmsg.Response { return p.wait(answerWait) }
+
+// WaitUpTo is Wait for an answer that takes its time.
+func (p *Pending) WaitUpTo(d time.Duration) kmsg.Response { return p.wait(d) }
 
 // Within reports whether the answer's first byte comes within d, without reading it.
 func (p *Pending) Within(d time.Duration) bool {
@@ -183,12 +187,16 @@ func (r *R) Until(what string, mk func() kmsg.Request, done func(kmsg.Response) 
 }
 
 func (r *R) until(conn, what string, mk func() kmsg.Request, done func(kmsg.Response) bool) kmsg.Response {
-	for deadline := time.Now().Add(readyWait); ; time.Sleep(pollEvery) {
+	patience := readyWait
+	if r.Count() > 1 {
+		patience = clusterWait
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(pollEvery) {
 		if resp := r.quiet(conn, mk()); done(resp) {
 			return resp
 		}
 		if time.Now().After(deadline) {
-			r.Fail("%s: not within %v", what, readyWait)
+			r.Fail("%s: not within %v", what, patience)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 // Cluster is klamm processes that are one cluster, each of them a broker and a voter.
 type Cluster struct {
 	Nodes []*Broker // node ids 1, 2, …
+	// Controllers are the addresses of their listeners for each other.
+	Controllers []string
 }
 
 // NewCluster prepares a cluster of n nodes in directories of the test's own. Settings are
@@ -20,7 +22,7 @@ func NewCluster(t testing.TB, n int, settings ...string) *Cluster {
 		controllers[i] = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 		voters[i] = fmt.Sprintf("%d@%s", i+1, controllers[i])
 	}
-	c := &Cluster{}
+	c := &Cluster{Controllers: controllers}
 	for i := range n {
 		b := New(t, append([]string{
 			"process.roles=broker,controller", fmt.Sprintf("node.id=%d", i+1),

@@ -55,6 +55,14 @@ func compare(t *testing.T, klamm, kafka *conform.Target) conform.Report {
 	wg.Go(func() { ours = ask(t, klamm, scenarios.All()) })
 	wg.Go(func() { theirs = ask(t, kafka, scenarios.All()) })
 	wg.Wait()
+	report := conform.Judge(klamm, ours, byName(t, theirs), why)
+	report.Reference = "Apache Kafka 4.4.0"
+	return report
+}
+
+// byName are Kafka's transcripts by their scenarios' names.
+func byName(t *testing.T, theirs []conform.Outcome) map[string]conform.Transcript {
+	t.Helper()
 	reference := map[string]conform.Transcript{}
 	for _, o := range theirs {
 		if o.Err != nil {
@@ -64,9 +72,7 @@ func compare(t *testing.T, klamm, kafka *conform.Target) conform.Report {
 			reference[o.Scenario.Name] = o.Transcript
 		}
 	}
-	report := conform.Judge(klamm, ours, reference, why)
-	report.Reference = "Apache Kafka 4.4.0"
-	return report
+	return reference
 }
 
 func ask(t *testing.T, target *conform.Target, list []conform.Scenario) []conform.Outcome {

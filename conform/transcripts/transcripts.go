@@ -14,30 +14,38 @@ import (
 	"github.com/klamm-mq/klamm/conform"
 )
 
-//go:embed kafka-4.4 explained.txt
+//go:embed kafka-4.4 kafka-4.4-cluster explained.txt explained-cluster.txt
 var files embed.FS
 
-const dir = "kafka-4.4"
+const (
+	dir        = "kafka-4.4"
+	clusterDir = "kafka-4.4-cluster"
+)
 
 // Reference is the broker that the transcripts were recorded from.
 const Reference = "Apache Kafka 4.4.0, recorded"
 
-// Load reads all transcripts, by the name of the scenario.
-func Load() (map[string]conform.Transcript, error) {
+// Load reads all transcripts of a single node, by the name of the scenario.
+func Load() (map[string]conform.Transcript, error) { return loadAll(dir) }
+
+// LoadCluster reads those of three nodes.
+func LoadCluster() (map[string]conform.Transcript, error) { return loadAll(clusterDir) }
+
+func loadAll(dir string) (map[string]conform.Transcript, error) {
 	all := map[string]conform.Transcript{}
 	entries, err := fs.ReadDir(files, dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, entry := range entries {
-		if err := load(all, entry.Name()); err != nil {
+		if err := load(all, dir, entry.Name()); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-func load(all map[string]conform.Transcript, name string) error {
+func load(all map[string]conform.Transcript, dir, name string) error {
 	number, _, isRecording := strings.Cut(name, "_")
 	if !isRecording {
 		return nil // the page that keeps the directory
@@ -61,14 +69,21 @@ func load(all map[string]conform.Transcript, name string) error {
 }
 
 // Explanations are the differences of Klamm that are meant.
-func Explanations() (conform.Explanations, error) {
-	f, err := files.Open("explained.txt")
+func Explanations() (conform.Explanations, error) { return explanations("explained.txt") }
+
+// ClusterExplanations are those of three nodes.
+func ClusterExplanations() (conform.Explanations, error) {
+	return explanations("explained-cluster.txt")
+}
+
+func explanations(name string) (conform.Explanations, error) {
+	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	all, err := conform.ReadExplanations(f)
 	if err != nil {
-		return nil, fmt.Errorf("explained.txt: %w", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return all, f.Close()
 }

@@ -1,0 +1,101 @@
+package oracle
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klamm-mq/klamm/compat-tests/harness"
+	"github.com/klamm-mq/klamm/compat-tests/java"
+	"github.com/klamm-mq/klamm/conform"
+	"github.com/klamm-mq/klamm/conform/scenarios"
+)
+
+const clusterSize = 3
+
+// klammNodes are the processes of a Klamm.
+type klammNodes struct{ *harness.Cluster }
+
+func (c klammNodes) node(id int32) *harness.Broker { return c.Nodes[id-1] }
+
+func (c klammNodes) Kill(id int32) error { c.node(id).Kill(); return nil }
+
+func (c klammNodes) Stop(id int32) error {
+	if code := c.node(id).Stop(); code != 0 {
+		return fmt.Errorf("exit code %d\n%s", code, c.node(id).Stderr())
+	}
+	return nil
+}
+
+func (c klammNodes) Start(id int32) error { return c.node(id).TryStart() }
+
+func (c klammNodes) Pause(id int32) error  { return syscall.Kill(c.node(id).Pid(), syscall.SIGSTOP) }
+func (c klammNodes) Resume(id int32) error { return syscall.Kill(c.node(id).Pid(), syscall.SIGCONT) }
+
+func (c klammNodes) Controller(id int32) string { return c.Controllers[id-1] }
+
+// kafkaNodes are the processes of a Kafka.
+type kafkaNodes struct {
+	*java.Cluster
+	controllers []string
+}
+
+func (c kafkaNodes) node(id int32) *java.Broker { return c.Nodes[id-1] }
+
+func (c kafkaNodes) Kill(id int32) error { c.node(id).Kill(); return nil }
+func (c kafkaNodes) Stop(id int32) error { c.node(id).Stop(); return nil }
+
+func (c kafkaNodes) Start(id int32) error { c.node(id).Start(); return nil }
+
+func (c kafkaNodes) Pause(id int32) error  { return syscall.Kill(c.node(id).Pid(), syscall.SIGSTOP) }
+func (c kafkaNodes) Resume(id int32) error { return syscall.Kill(c.node(id).Pid(), syscall.SIGCONT) }
+
+func (c kafkaNodes) Controller(id int32) string { return c.controllers[id-1] }
+
+// startKlammCluster starts three nodes.
+func startKlammCluster(t *testing.T) *conform.Target {
+	t.Helper()
+	c := harness.StartCluster(t, clusterSize, scenarios.ClusterSettings()...)
+	return whole(t, c.Nodes[0].Addr, klammNodes{c})
+}
+
+// kafkaPatience are the settings of Kafka that only make a busy machine harmless.
+var kafkaPatience = []string{"broker.session.timeout.ms=15000", "broker.heartbeat.interval.ms=500", "controller.quorum.fetch.timeout.ms=10000", "controller.quorum.election.timeout.ms=5000"}
+
+func startKafkaCluster(t *testing.T) *conform.Target {
+	t.Helper()
+	var ports []int
+	var controllers []string
+	for range clusterSize {
+		ports = append(ports, harness.FreePort(t), harness.FreePort(t))
+		controllers = append(controllers, fmt.Sprintf("127.0.0.1:%d", ports[len(ports)-1]))
+	}
+	c := java.NewCluster(t, ports, append(scenarios.ClusterSettings(), kafkaPatience...)...)
+	for _, b := range c.Nodes {
+		b.JVM = append([]string{"-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}, strings.Fields(os.Getenv("JVM"))...)
+	}
+	c.Start()
+	return whole(t, c.Nodes[0].Addr, kafkaNodes{c, controllers})
+}
+
+// whole waits until all nodes are in service, and their coordinators have loaded.
+func whole(t *testing.T, addr string, nodes conform.Nodes) *conform.Target {
+	t.Helper()
+	limit := time.NewTimer(warmWait)
+	defer limit.Stop()
+	for {
+		target, err := conform.Connect(t.Context(), addr)
+		if err == nil && target.Size() == clusterSize {
+			target.Control(nodes)
+			return target
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-limit.C:
+			t.Fatalf("%s is no cluster of %d after %v: %v", addr, clusterSize, warmWait, err)
+		}
+	}
+}
