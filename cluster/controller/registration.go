@@ -33,6 +33,10 @@ const (
 // the newcomer's own or if that address refuses connections. Otherwise two processes may
 // be alive: DUPLICATE_BROKER_REGISTRATION until the session ends. probe is set when the
 // answer depends on whether the address refuses; the request is then decided again.
+//
+// An address that is the newcomer's own may only be what it advertises, as that of a second
+// node with the configuration of the first. Then the replaced process is alive and registers
+// again: it gets its place back, and the other one has to wait as others do.
 func (s *state) registerBroker(now time.Time, call Call, known addressKnowledge) (d decision, probe *metadata.Endpoint) {
 	req := call.Request.(*kmsg.BrokerRegistrationRequest)
 	refuse := func(err error) (decision, *metadata.Endpoint) {
@@ -47,10 +51,10 @@ func (s *state) registerBroker(now time.Time, call Call, known addressKnowledge)
 	if old != nil && old.IncarnationID == b.IncarnationID {
 		return s.amend(now, req, old, b), nil
 	}
-	if old != nil && s.sessionValid(now, s.sessions[b.ID]) {
+	if n := s.sessions[b.ID]; old != nil && s.sessionValid(now, n) && n.replaced != b.IncarnationID {
 		at, own := s.oldAddress(old, b)
 		switch {
-		case own || known == addressRefuses:
+		case own && !n.contested || known == addressRefuses:
 		case known == addressNotProbed:
 			return decision{}, at
 		default:
@@ -247,6 +251,13 @@ func (s *state) register(now time.Time, req *kmsg.BrokerRegistrationRequest, old
 		"previous", old != nil, "clean", clean, "records", len(records))
 
 	n := &session{epoch: b.Epoch, contact: now, heard: true, position: -1, caughtUpAt: notCommitted, shutdownAt: -1}
+	if was := s.sessions[b.ID]; old != nil && was.replaced == b.IncarnationID {
+		n.contested = true
+		s.opts.Logger.Error("two processes are alive as one broker: the one that came later is refused", "broker", b.ID,
+			"incarnation", b.IncarnationID.String(), "refused", old.IncarnationID.String())
+	} else if old != nil {
+		n.replaced, n.contested = old.IncarnationID, was.contested && s.sessionValid(now, was)
+	}
 	s.sessions[b.ID] = n
 	return decision{
 		records:   records,

@@ -48,6 +48,10 @@ type session struct {
 	// shutdownAt is the position that every broker in service must have reached before
 	// this one may stop; -1 if it is not shutting down.
 	shutdownAt int64
+	// replaced is the incarnation in whose place this one came; contested tells that the
+	// latter has turned out to be alive.
+	replaced  uuid.UUID
+	contested bool
 }
 
 // notCommitted is the position of a record that is still on its way.
@@ -95,6 +99,7 @@ func (s *state) rebuild(now time.Time, image *metadata.Image) {
 		n := &session{epoch: b.Epoch, position: -1}
 		if o := old[b.ID]; o != nil && o.epoch == b.Epoch {
 			n.contact, n.heard, n.position = o.contact, o.heard, o.position
+			n.replaced, n.contested = o.replaced, o.contested
 		} else if !b.Fenced {
 			n.contact = now
 		}
