@@ -35,7 +35,7 @@ func (d *directory) offline() error {
 }
 
 // errNoDirectory is the fate of a replica whose directory this broker does not have: to
-// begin it anew, empty, could cost the partition its data (D19).
+// begin it anew, empty, could cost the partition its data (D19). See mayBeginAnew.
 var errNoDirectory = kafkaerr.New(kafkaerr.KafkaStorageError, "the log directory that holds this replica is not online")
 
 // openDirectories opens the logs that the directories hold, sets aside those that
@@ -196,7 +196,9 @@ func (m *Manager) chooseDirectory(p *metadata.Partition) (*directory, error) {
 				return d, nil
 			}
 		}
-		return nil, errNoDirectory
+		if !m.mayBeginAnew(p) {
+			return nil, errNoDirectory
+		}
 	}
 	var best *directory
 	for _, d := range m.dirs {
@@ -208,6 +210,16 @@ func (m *Manager) chooseDirectory(p *metadata.Partition) (*directory, error) {
 		return nil, errNoDirectory
 	}
 	return best, nil
+}
+
+// mayBeginAnew tells whether a replica may begin empty although it was in a directory that
+// this broker does not have: all that are configured are online, so that its disk was
+// replaced, and nobody counts on what was on it. Another broker leads, and metadata, which is
+// not older than this broker's registration, has this one in neither ISR nor ELR.
+func (m *Manager) mayBeginAnew(p *metadata.Partition) bool {
+	self := m.opts.BrokerID
+	return p.Leader != metadata.NoLeader && p.Leader != self && !slices.Contains(p.ISR, self) &&
+		!slices.Contains(p.ELR, self) && !slices.Contains(p.LastKnownELR, self) && !m.anyDirOffline()
 }
 
 func (m *Manager) anyDirOffline() bool {

@@ -268,3 +268,52 @@ func TestLogIsCreatedWhenThereIsRoom(t *testing.T) {
 		})
 	}
 }
+
+// A replica that was on a disk that has been replaced is fetched again, when metadata shows
+// that nobody counts on what was there, and the controller is told where it is now.
+func TestReplicaOfAReplacedDisk(t *testing.T) {
+	pairBubble(t, func(d *duo) {
+		told := map[TopicIDPartition]uuid.UUID{}
+		d.other.m.opts.AssignDirectory = func(id TopicIDPartition, dir uuid.UUID) { told[id] = dir }
+		id := TopicIDPartition{TopicID: uuid.UUID{1: 0xdd}}
+		d.apply(
+			metadata.TopicRecord{Name: "t", ID: id.TopicID},
+			metadata.PartitionRecord{TopicID: id.TopicID, Partition: metadata.Partition{
+				Replicas: []int32{1, 2}, ISR: []int32{1}, ELR: []int32{2}, Leader: 1,
+				Directories: []uuid.UUID{uuid.DirUnassigned, {15: 9}},
+			}},
+		)
+		d.must(id, "a", "b")
+		time.Sleep(time.Second)
+		if d.other.m.get(id).Failure() == nil {
+			t.Error("an eligible leader replica began anew")
+		}
+		d.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, ELR: []int32{}})
+		time.Sleep(time.Second)
+		h := d.other.m.get(id)
+		if err := h.Failure(); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "fetched", int64(h.log().LogEnd()), int64(2))
+		expect(t, "the controller is told", told[id], d.other.dirs[0].DirectoryID())
+	})
+}
+
+// While a directory is missing, the replica may be there.
+func TestReplicaOfAMissingDirectoryIsNotBegunAnew(t *testing.T) {
+	missing := withOptions(func(o *Options) { o.DirsMissing = []string{"/d2"} })
+	pairBubble(t, func(d *duo) {
+		id := TopicIDPartition{TopicID: uuid.UUID{1: 0xdd}}
+		d.apply(
+			metadata.TopicRecord{Name: "t", ID: id.TopicID},
+			metadata.PartitionRecord{TopicID: id.TopicID, Partition: metadata.Partition{
+				Replicas: []int32{1, 2}, ISR: []int32{1}, Leader: 1, Directories: []uuid.UUID{uuid.DirUnassigned, {15: 9}},
+			}},
+		)
+		time.Sleep(time.Second)
+		expectError(t, "replica", d.other.m.get(id).Failure(), "KAFKA_STORAGE_ERROR")
+		d.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, ELR: []int32{}})
+		time.Sleep(time.Second)
+		expectError(t, "replica", d.other.m.get(id).Failure(), "KAFKA_STORAGE_ERROR")
+	}, missing)
+}

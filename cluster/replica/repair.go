@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -8,9 +9,10 @@ import (
 	"github.com/klamm-mq/klamm/logstore"
 )
 
-// repairable tells whether a damaged replica may be moved aside and fetched again (D24):
-// metadata says that it belongs to neither ISR nor ELR any more, and another broker leads.
-// Before that it could be the last copy of what was acknowledged, however bad.
+// repairable tells whether a damaged replica may be moved aside and fetched again (D24), or
+// one whose disk was replaced: metadata says that it belongs to neither ISR nor ELR any more,
+// and another broker leads. Before that it could be the last copy of what was acknowledged,
+// however bad.
 func (m *Manager) repairable(h *hosted, p *metadata.Partition) bool {
 	switch {
 	case p.Leader == metadata.NoLeader || p.Leader == m.opts.BrokerID,
@@ -18,12 +20,14 @@ func (m *Manager) repairable(h *hosted, p *metadata.Partition) bool {
 		return false
 	case h.remains != nil:
 		return h.remains.offline() == nil
+	case errors.Is(h.failed, errNoDirectory):
+		return m.mayBeginAnew(p) && !m.hasFuture(h.ID())
 	}
 	at := h.at()
 	return at.log != nil && at.log.Failure() != nil && at.dir.offline() == nil // else there is no directory for it
 }
 
-// repair begins a damaged replica anew. Its files stay, as -stray.
+// repair begins a replica anew. Its files, if there are any, stay as -stray.
 func (m *Manager) repair(now time.Time, h *hosted, p *metadata.Partition, c TopicConfig) {
 	id, topic := h.ID(), h.Topic()
 	m.fetchers.leave(id)
@@ -37,7 +41,7 @@ func (m *Manager) repair(now time.Time, h *hosted, p *metadata.Partition, c Topi
 	m.remove(id)
 	m.begin(now, id, topic, p, c, nil)
 	if begun := m.get(id); begun.Failure() == nil {
-		m.opts.Logger.Warn("damaged replica is fetched again", "topic", topic, "partition", id.Partition, "leader", p.Leader)
+		m.opts.Logger.Warn("replica is fetched again", "topic", topic, "partition", id.Partition, "leader", p.Leader)
 		m.opts.OnReplicaRepaired(id)
 	}
 }
@@ -45,6 +49,9 @@ func (m *Manager) repair(now time.Time, h *hosted, p *metadata.Partition, c Topi
 func (m *Manager) setAside(now time.Time, h *hosted) error {
 	if at := h.at(); at.log != nil {
 		return at.dir.SetAside(now, at.log)
+	}
+	if h.remains == nil { // it is on a disk that is gone
+		return nil
 	}
 	return h.remains.SetAsideFailed(now, logstore.ID{Topic: h.Topic(), TopicID: h.ID().TopicID, Partition: h.ID().Partition})
 }
