@@ -1,64 +1,51 @@
 package chaos
 
 import (
-	"bufio"
+	"bytes"
+	"encoding/binary"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"strings"
+	"io"
 )
 
-// callerOf finds out which of some processes is at the other end of a connection on this
-// machine: the system lists its socket, and what files each process has open. It is 0 if it
-// is none of them.
-func callerOf(conn net.Conn, pids []int) (pid int, err error) {
-	theirs, ok := conn.RemoteAddr().(*net.TCPAddr)
-	ours, ok2 := conn.LocalAddr().(*net.TCPAddr)
-	if !ok || !ok2 {
-		return 0, fmt.Errorf("a connection from %v, not over TCP", conn.RemoteAddr())
-	}
-	inode, err := inodeOf(theirs.Port, ours.Port)
-	if err != nil || inode == "" {
-		return 0, err // "": it has been closed already
-	}
-	for _, pid := range pids {
-		if hasOpen(pid, "socket:["+inode+"]") {
-			return pid, nil
-		}
-	}
-	return 0, nil
-}
+// preface is how a connection between controllers begins, instead of with a request.
+var preface = []byte{0xfb, 'k', 'm'}
 
-// inodeOf is the number of the socket that goes from a port to another one.
-func inodeOf(from, to int) (string, error) {
-	f, err := os.Open("/proc/net/tcp")
-	if err != nil {
-		return "", fmt.Errorf("find out who is at the other end of a connection (this needs Linux): %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	local, remote := fmt.Sprintf(":%04X", from), fmt.Sprintf(":%04X", to)
-	in := bufio.NewScanner(f)
-	for in.Scan() {
-		// sl local_address rem_address st queues timer retransmits uid timeout inode …
-		fields := strings.Fields(in.Text())
-		if len(fields) > 9 && strings.HasSuffix(fields[1], local) && strings.HasSuffix(fields[2], remote) && fields[9] != "0" {
-			return fields[9], nil
-		}
-	}
-	return "", in.Err()
-}
+// maxName bounds what a caller may call itself.
+const maxName = 1 << 10
 
-func hasOpen(pid int, file string) bool {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return false // it has ended
+// whoCalls reads the first bytes of a connection to find out whose it is: nodes name
+// themselves there. It returns what it has read, which is the node's that is called.
+//
+//	controller  fb 6b 6d, version, kind; length (2) and name "3/directory-id"
+//	request     size (4), API key (2) and version (2), correlation id (4); length (2) and client id "broker-3-…"
+func whoCalls(conn io.Reader) (from int, read []byte, err error) {
+	var seen bytes.Buffer
+	in := io.TeeReader(conn, &seen)
+	head := make([]byte, 5)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return everybody, seen.Bytes(), err
 	}
-	for _, e := range entries {
-		if at, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && at == file {
-			return true
+	format := "%d/"
+	if !bytes.HasPrefix(head, preface) {
+		format = "broker-%d-"
+		if _, err := io.ReadFull(in, make([]byte, 7)); err != nil { // the rest before the client id
+			return everybody, seen.Bytes(), err
 		}
 	}
-	return false
+	var size [2]byte
+	if _, err := io.ReadFull(in, size[:]); err != nil {
+		return everybody, seen.Bytes(), err
+	}
+	n := binary.BigEndian.Uint16(size[:])
+	if n > maxName {
+		return everybody, seen.Bytes(), nil // null, or a client's choice
+	}
+	name := make([]byte, n)
+	if _, err := io.ReadFull(in, name); err != nil {
+		return everybody, seen.Bytes(), err
+	}
+	if _, err := fmt.Sscanf(string(name), format, &from); err != nil {
+		from = everybody
+	}
+	return from, seen.Bytes(), nil
 }

@@ -33,7 +33,7 @@ func TestThreeBrokersUnderFaults(t *testing.T) {
 	}
 	differences, compared := r.replicas(all)
 	r.load.report(append(append(faults, differences...), r.unsoundness()...))
-	t.Logf("seed %d: %d replicas compared; longest silence of each producer, median / largest:\n%s", seed, compared, table(r.producers(), r.costs))
+	t.Logf("seed %d: %d replicas compared\n%s", seed, compared, tables(r.producers(), r.costs))
 	harness.Evidence(t, "commit=%s seed=%d faults=%d replicas=%d %s duration=%s result=%s", harness.Commit(), seed, len(r.costs), compared,
 		r.load.counts(), time.Since(begin).Round(time.Second), result(t))
 }
@@ -108,7 +108,7 @@ func (r *clusterRun) strike(s strike) {
 	if ill != nil {
 		r.t.Fatal(ill)
 	}
-	c.gaps = r.lap()
+	c.gaps, c.ofOne = r.lap()
 	r.costs = append(r.costs, c)
 	r.t.Log(c.line(r.producers()))
 	if n := r.load.total(func(h *history) int { return h.failed }) - givenUp; n > 0 {
@@ -129,11 +129,13 @@ func (r *clusterRun) awaitWhole() {
 	}
 }
 
-// lap tells the longest silence of each producer since the lap before.
-func (r *clusterRun) lap() (gaps []time.Duration) {
+// lap tells the longest silences of each producer since the lap before, in all and of one
+// partition.
+func (r *clusterRun) lap() (gaps, ofOne []time.Duration) {
 	now := time.Now()
 	for _, h := range r.load.histories {
-		gaps = append(gaps, h.pulse.lap(now))
+		gap, one := h.lap(now)
+		gaps, ofOne = append(gaps, gap), append(ofOne, one)
 	}
-	return gaps
+	return gaps, ofOne
 }

@@ -7,7 +7,7 @@
 //
 //	clients ──► door of node 1 ──► node 1        each node has a door for clients and
 //	node 2  ──► door of node 1 ──► node 1        brokers, and one for controllers; who calls
-//	node 3  ──► door of node 1 ──► node 1        is found out by the system's list of sockets
+//	node 3  ──► door of node 1 ──► node 1        is said in the first bytes
 //
 // Each library has a topic, a producer (producers/) that writes to it, and a group of two
 // members (those of package groups) that read the topic of another library:

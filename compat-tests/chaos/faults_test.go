@@ -77,7 +77,7 @@ func TestTable(t *testing.T) {
 		{strike: strike{kind: kill}, gaps: ms(100, 900), moved: 70 * time.Millisecond, whole: time.Second},
 		{strike: strike{kind: kill}, gaps: ms(300, 800), moved: 90 * time.Millisecond},
 		{strike: strike{kind: kill}, gaps: ms(200, 1000), whole: 2 * time.Second},
-	})
+	}, func(c cost) []time.Duration { return c.gaps })
 	want := "" +
 		"fault  times  franz          java         leaders elsewhere  whole again\n" +
 		"kill   3      200ms / 300ms  900ms / 1s   70ms / 90ms        1s / 2s\n" +

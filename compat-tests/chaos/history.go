@@ -20,7 +20,8 @@ type place struct {
 type history struct {
 	producer   string
 	idempotent bool
-	pulse      pulse // beats with each acknowledgement
+	pulse      pulse             // beats with each acknowledgement
+	pulses     [partitions]pulse // each with those of one partition
 
 	mu     sync.Mutex
 	acked  map[int]place // by number
@@ -47,13 +48,26 @@ func (h *history) told(line string) (known, progress bool) {
 	var at place
 	if got, _ := fmt.Sscanf(line, "acked %d %d %d", &n, &at.partition, &at.offset); got == 3 {
 		h.acked[n] = at
-		h.pulse.beat(time.Now())
+		now := time.Now()
+		h.pulse.beat(now)
+		if int(at.partition) < len(h.pulses) {
+			h.pulses[at.partition].beat(now)
+		}
 		return true, true
 	}
 	if strings.HasPrefix(line, "failed ") {
 		h.failed++
 	}
 	return false, false
+}
+
+// lap tells the longest time without any acknowledgement since the lap before, and the longest
+// without one of some partition.
+func (h *history) lap(now time.Time) (any, ofOne time.Duration) {
+	for i := range h.pulses {
+		ofOne = max(ofOne, h.pulses[i].lap(now))
+	}
+	return h.pulse.lap(now), ofOne
 }
 
 // saw takes a record that a member of the group has read.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -19,24 +20,29 @@ type way struct{ from, to int }
 // a way, as a cut cable would: nothing is lost or told, and it goes on where it was when
 // the way is whole again.
 type network struct {
-	t      testing.TB
-	caller func(conn net.Conn) int // who has opened a connection
+	t testing.TB
 
 	mu      sync.Mutex
 	cut     map[way]bool
 	delay   map[way]time.Duration
 	changed chan struct{} // closed and replaced when cuts change
 	open    map[*crossing]struct{}
+	unknown map[net.Conn]struct{} // whose callers have not said anything yet
 	work    sync.WaitGroup
 }
 
-func newNetwork(t testing.TB, caller func(conn net.Conn) int) *network {
+func newNetwork(t testing.TB) *network {
 	n := &network{
-		t: t, caller: caller, cut: map[way]bool{}, delay: map[way]time.Duration{},
-		changed: make(chan struct{}), open: map[*crossing]struct{}{},
+		t: t, cut: map[way]bool{}, delay: map[way]time.Duration{},
+		changed: make(chan struct{}), open: map[*crossing]struct{}{}, unknown: map[net.Conn]struct{}{},
 	}
 	t.Cleanup(func() {
 		n.breakAll(func(way) bool { return true })
+		n.mu.Lock()
+		for conn := range n.unknown {
+			_ = conn.Close()
+		}
+		n.mu.Unlock()
 		n.work.Wait()
 	})
 	return n
@@ -114,6 +120,7 @@ func (n *network) await(w way, came time.Time, over <-chan struct{}) bool {
 type crossing struct {
 	way
 	caller, node *net.TCPConn
+	first        []byte // what the caller has said already
 	once         sync.Once
 	over         chan struct{}
 }
@@ -134,7 +141,7 @@ func (n *network) carry(c *crossing) {
 	n.open[c] = struct{}{}
 	n.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { n.pump(c, c.way, c.caller, c.node) })
+	both.Go(func() { n.pump(c, c.way, io.MultiReader(bytes.NewReader(c.first), c.caller), c.node) })
 	both.Go(func() { n.pump(c, way{c.to, c.from}, c.node, c.caller) })
 	both.Wait()
 	n.mu.Lock()
@@ -148,14 +155,14 @@ func (n *network) carry(c *crossing) {
 }
 
 // pump passes one direction on. Its end is passed on like the bytes before it.
-func (n *network) pump(c *crossing, w way, from, to *net.TCPConn) {
-	bytes := make([]byte, 64<<10)
+func (n *network) pump(c *crossing, w way, from io.Reader, to *net.TCPConn) {
+	buf := make([]byte, 64<<10)
 	for {
-		k, err := from.Read(bytes)
+		k, err := from.Read(buf)
 		if !n.await(w, time.Now(), c.over) {
 			return
 		}
-		if _, failed := to.Write(bytes[:k]); failed != nil {
+		if _, failed := to.Write(buf[:k]); failed != nil {
 			c.reset()
 			return
 		}
@@ -205,7 +212,13 @@ func (d *door) shut() {
 }
 
 func (d *door) enter(caller *net.TCPConn) {
-	from := d.network.caller(caller)
+	d.network.note(caller, true)
+	from, first, err := whoCalls(caller)
+	d.network.note(caller, false)
+	if err != nil {
+		_ = caller.Close() // it has only looked whether somebody is there
+		return
+	}
 	node, err := net.DialTimeout("tcp", d.target, 5*time.Second)
 	if err != nil {
 		_ = caller.SetLinger(0)
@@ -213,6 +226,17 @@ func (d *door) enter(caller *net.TCPConn) {
 		return
 	}
 	d.network.carry(&crossing{
-		way: way{from, d.node}, caller: caller, node: node.(*net.TCPConn), over: make(chan struct{}),
+		way: way{from, d.node}, caller: caller, first: first, node: node.(*net.TCPConn), over: make(chan struct{}),
 	})
+}
+
+// note keeps a connection while nobody knows whose it is.
+func (n *network) note(conn net.Conn, unknown bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if unknown {
+		n.unknown[conn] = struct{}{}
+	} else {
+		delete(n.unknown, conn)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func converse(t *testing.T) *conversation {
 		t.Fatal(err)
 	}
 	defer behind.Close()
-	c := &conversation{network: newNetwork(t, func(net.Conn) int { return 1 })}
+	c := &conversation{network: newNetwork(t)}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +37,14 @@ func converse(t *testing.T) *conversation {
 	if c.caller, err = net.Dial("tcp", c.door.addr); err != nil {
 		t.Fatal(err)
 	}
+	hello := []byte("\xfbkm\x01\x01\x00\x031/d")
+	if _, err := c.caller.Write(hello); err != nil {
+		t.Fatal(err)
+	}
 	if c.node, err = behind.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c.node, make([]byte, len(hello))); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.caller.Close(); c.node.Close() })
@@ -130,25 +138,27 @@ func TestShutDoorRefuses(t *testing.T) {
 	}
 }
 
-func TestCallerIsFound(t *testing.T) {
-	c := converse(t)
-	direct, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer direct.Close()
-	if _, err := net.Dial("tcp", direct.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := direct.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if pid, err := callerOf(conn, []int{1, os.Getpid()}); err != nil || pid != os.Getpid() {
-		t.Errorf("the caller is %d (%v), not this process", pid, err)
-	}
-	if pid, err := callerOf(c.node, nil); err != nil || pid != 0 {
-		t.Errorf("the caller is %d (%v), where nobody is looked for", pid, err)
+func TestWhoCalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		bytes string
+		want  int
+	}{
+		"controller":       {"\xfbkm\x01\x01\x00\x082/abcdef\x00\x00more", 2},
+		"broker":           {"\x00\x00\x00\x40\x00\x01\x00\x11\x00\x00\x00\x07\x00\x10broker-3-fetcher\x00more", 3},
+		"client":           {"\x00\x00\x00\x40\x00\x03\x00\x0c\x00\x00\x00\x07\x00\x04java\x00more", everybody},
+		"client, no name":  {"\x00\x00\x00\x40\x00\x03\x00\x0c\x00\x00\x00\x07\xff\xff\x00more", everybody},
+		"client, broker-x": {"\x00\x00\x00\x40\x00\x03\x00\x0c\x00\x00\x00\x07\x00\x08broker-x\x00", everybody},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rest := strings.NewReader(c.bytes)
+			from, read, err := whoCalls(rest)
+			if err != nil || from != c.want {
+				t.Errorf("the caller is %d (%v), want %d", from, err, c.want)
+			}
+			more, err := io.ReadAll(rest)
+			if err != nil || string(read)+string(more) != c.bytes {
+				t.Errorf("%q and %q is not what was said (%v)", read, more, err)
+			}
+		})
 	}
 }

@@ -37,7 +37,6 @@ type cluster struct {
 	nodes   []*server // the node with id i is at i-1
 
 	mu     sync.Mutex
-	pids   map[int]int // node by process
 	down   map[int]bool
 	faults []string // what nodes have said that they never should
 }
@@ -46,8 +45,8 @@ type cluster struct {
 // own if one is to be filled.
 func newCluster(t testing.TB, smallDisk bool, more ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, pids: map[int]int{}, down: map[int]bool{}}
-	c.network = newNetwork(t, c.callerID)
+	c := &cluster{t: t, down: map[int]bool{}}
+	c.network = newNetwork(t)
 	var voters []string
 	for id := 1; id <= nodes; id++ {
 		n := &server{id: id}
@@ -133,23 +132,6 @@ func (c *cluster) heard(n *server, line string) {
 	}
 }
 
-// callerID is the node whose process has opened a connection; else it is a client's.
-func (c *cluster) callerID(conn net.Conn) int {
-	c.mu.Lock()
-	var pids []int
-	for pid := range c.pids {
-		pids = append(pids, pid)
-	}
-	c.mu.Unlock()
-	pid, err := callerOf(conn, pids)
-	if err != nil {
-		c.t.Error(err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pids[pid]
-}
-
 // bootstrap are the addresses of all nodes for clients.
 func (c *cluster) bootstrap() string {
 	var list []string
@@ -178,9 +160,7 @@ func (c *cluster) start(list ...*server) {
 		if err := n.Launch(); err != nil {
 			c.t.Fatal(err)
 		}
-		c.mu.Lock()
-		c.pids[n.Pid()], c.down[n.id] = n.id, false
-		c.mu.Unlock()
+		c.leaves(n, false)
 	}
 	for _, n := range list {
 		if err := n.WaitReady(); err != nil {
@@ -189,17 +169,16 @@ func (c *cluster) start(list ...*server) {
 	}
 }
 
-// leaves notes that a node's process is about to end.
-func (c *cluster) leaves(n *server) {
+// leaves notes whether a node's process may end.
+func (c *cluster) leaves(n *server, may bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.down[n.id] = true
-	delete(c.pids, n.Pid())
+	c.down[n.id] = may
 }
 
 // kill ends a process with SIGKILL.
 func (c *cluster) kill(n *server) {
-	c.leaves(n)
+	c.leaves(n, true)
 	n.Kill()
 	n.shut()
 }
@@ -207,17 +186,11 @@ func (c *cluster) kill(n *server) {
 // stop ends a process with SIGTERM. Its doors are open while it hands over.
 func (c *cluster) stop(n *server) {
 	c.t.Helper()
-	pid := n.Pid()
-	c.mu.Lock()
-	c.down[n.id] = true
-	c.mu.Unlock()
+	c.leaves(n, true)
 	if code := n.Stop(); code != 0 {
 		c.t.Errorf("node %d stopped with exit code %d:\n%s", n.id, code, n.Stderr())
 	}
 	n.shut()
-	c.mu.Lock()
-	delete(c.pids, pid)
-	c.mu.Unlock()
 }
 
 func (n *server) shut() {

@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -12,6 +14,7 @@ type cost struct {
 	strike
 	controller bool            // of the controllers, the node led
 	gaps       []time.Duration // of each producer: the longest time without an acknowledgement
+	ofOne      []time.Duration // the same for the partition that was silent longest
 	moved      time.Duration   // until the node led nothing any more; 0: it led on
 	whole      time.Duration   // from its end until all replicas were in sync; 0: nobody waited
 }
@@ -19,7 +22,7 @@ type cost struct {
 func (c cost) line(producers []string) string {
 	var gaps []string
 	for i, name := range producers {
-		gaps = append(gaps, fmt.Sprintf("%s %s", name, shown(c.gaps[i])))
+		gaps = append(gaps, fmt.Sprintf("%s %s (one partition %s)", name, shown(c.gaps[i]), shown(c.ofOne[i])))
 	}
 	role := ""
 	if c.controller {
@@ -36,26 +39,29 @@ func shown(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
+// tables show what each kind of fault has cost.
+func tables(producers []string, costs []cost) string {
+	return "longest time without any acknowledgement, by producer, median / largest\n" +
+		table(producers, costs, func(c cost) []time.Duration { return c.gaps }) +
+		"longest time without an acknowledgement of one partition\n" +
+		table(producers, costs, func(c cost) []time.Duration { return c.ofOne })
+}
+
 // table shows the median and the largest of what each kind of fault has cost:
 //
 //	fault    times  franz             java              leaders elsewhere  whole again
 //	kill     3      1.2s / 1.9s       …                 612ms / 2.4s       1.4s / 2s
-func table(producers []string, costs []cost) string {
+func table(producers []string, costs []cost, gaps func(cost) []time.Duration) string {
 	rows := [][]string{append(append([]string{"fault", "times"}, producers...), "leaders elsewhere", "whole again")}
 	byKind := map[string][]cost{}
-	var names []string
 	for _, c := range costs {
-		if byKind[c.kind.name] == nil {
-			names = append(names, c.kind.name)
-		}
 		byKind[c.kind.name] = append(byKind[c.kind.name], c)
 	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(byKind)) {
 		list := byKind[name]
-		row := []string{name, fmt.Sprint(len(list))}
+		row := []string{name, strconv.Itoa(len(list))}
 		for i := range producers {
-			row = append(row, spread(list, func(c cost) time.Duration { return c.gaps[i] }))
+			row = append(row, spread(list, func(c cost) time.Duration { return gaps(c)[i] }))
 		}
 		rows = append(rows, append(row,
 			spread(list, func(c cost) time.Duration { return c.moved }), spread(list, func(c cost) time.Duration { return c.whole })))
