@@ -27,7 +27,8 @@ func newRaftLogger(l *slog.Logger) hclog.Logger {
 	return raftLogger{logger: l, name: "raft", repeats: &repeats{last: map[string]time.Time{}}}
 }
 
-// repeats holds back what Raft says of a peer ten times in a second as long as that is away.
+// repeats holds back what Raft says of a peer ten times in a second as long as that is away,
+// and what a voter says of its elections as long as it is alone.
 type repeats struct {
 	mu   sync.Mutex
 	last map[string]time.Time // by message and its first argument
@@ -74,7 +75,7 @@ func (r raftLogger) enabled(l hclog.Level) bool {
 
 // Log implements hclog.Logger. Debug and trace lines are dropped.
 func (r raftLogger) Log(level hclog.Level, msg string, args ...any) {
-	if !r.enabled(level) || level == hclog.Error && r.repeats.isOne(time.Now(), msg, args) {
+	if !r.enabled(level) || level >= hclog.Warn && r.repeats.isOne(time.Now(), msg, args) {
 		return
 	}
 	pairs := slices.Concat(r.args, args)

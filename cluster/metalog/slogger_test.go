@@ -26,8 +26,8 @@ func TestRaftLogger(t *testing.T) {
 	for range 3 { // said once, of each peer
 		l.Error("no answer", "peer", 2)
 		l.Error("no answer", "peer", 3)
+		l.Warn("late", "by", "1s")
 	}
-	l.Warn("late", "by", "1s")
 	l.Info("servers", "list", hclog.Fmt("%+v", []int{1}))
 	l.Debug("chatter")
 	l.Trace("chatter")

@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -176,6 +178,7 @@ func (a *answer) append(r *followed, p *kmsg.FetchResponseTopicPartition) {
 
 // storageFailed sorts what kept an answer from being taken in.
 func (a *answer) storageFailed(r *followed, doing string, err error) {
+	level := slog.LevelWarn
 	switch {
 	case errors.Is(err, errNotFollowing):
 		a.f.dropFromSession(r) // it may have been truncated, or metadata is ahead
@@ -184,10 +187,14 @@ func (a *answer) storageFailed(r *followed, doing string, err error) {
 		// The leader may have been truncated while it read, or the disk may be full: it
 		// is fetched again.
 		a.f.failed(a.now, r)
+		if r.pause.failures > 1 { // once is enough as long as it lasts
+			level = slog.LevelDebug
+		}
 	default:
 		a.f.giveUp(r)
 	}
-	a.f.o.Logger.Warn("what was fetched cannot be taken in", "doing", doing, "topic", r.topic, "partition", r.id.Partition, "err", err)
+	a.f.o.Logger.Log(context.Background(), level, "what was fetched cannot be taken in",
+		"doing", doing, "topic", r.topic, "partition", r.id.Partition, "err", err)
 }
 
 // truncate cuts the replicas that diverge from their leader, all with one lowering of the

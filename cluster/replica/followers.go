@@ -82,9 +82,10 @@ func (p *Partition) FollowerFetched(now time.Time, r FollowerFetch) (Effects, er
 	if f == nil {
 		return Effects{}, kafkaerr.NotLeaderOrFollower
 	}
-	if registered, _ := p.opts.Brokers.BrokerEpoch(f.id); r.BrokerEpoch != anyBrokerEpoch && r.BrokerEpoch < registered {
+	if registered, _ := p.opts.Brokers.BrokerEpoch(f.id); r.BrokerEpoch != anyBrokerEpoch && r.BrokerEpoch < max(registered, f.brokerEpoch) {
 		// A request of the broker's previous life, delayed on the way: what it
-		// acknowledges may not have survived.
+		// acknowledges may not have survived. The new one may be heard of here before
+		// metadata shows it.
 		return Effects{}, kafkaerr.NotLeaderOrFollower
 	}
 	moved, startMoved := f.end != r.Offset, f.logStart != r.LogStart
