@@ -60,7 +60,7 @@ type leaders struct{ b *Broker }
 func (l leaders) Leader(broker int32) replica.LeaderClient {
 	b := l.b
 	return peer.NewClient(peer.Options{
-		Dial: b.dial, ClientID: "broker-" + strconv.Itoa(int(b.cfg.NodeID)) + "-fetcher", Timeout: b.cfg.Replication.SocketTimeout,
+		Dial: b.dial, ClientID: "broker-" + strconv.Itoa(int(b.cfg.NodeID)) + "-fetcher", Timeout: b.cfg.Replication.SocketTimeout, Direct: true,
 		Logger: b.loggers.logger("klamm.replica"), Registerer: b.env.Registry,
 	}, func() (string, bool) { return b.brokerAddress(broker) })
 }

@@ -46,6 +46,10 @@ type Options struct {
 	Timeout time.Duration
 	// MaxInFlight bounds the requests that are on their way; more wait. 1.
 	MaxInFlight int
+	// Direct has the caller of Request read the answer, into memory that the next request
+	// uses again: nobody else is woken, and nothing is left over. One request is on its way
+	// at a time, and one that is given up ends the connection.
+	Direct bool
 
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // may be shared by clients; nil: no metrics
@@ -68,7 +72,9 @@ type Client struct {
 
 	// Of whoever has the turn.
 	link    *link
-	number  int32 // of the last request
+	unwatch func() bool // link, for Close; if Direct
+	frame   []byte      // of the last request, to be used again; if Direct
+	number  int32       // of the last request
 	failed  string
 	pause   time.Duration // before the next attempt to connect to failed
 	retryAt time.Time
@@ -79,6 +85,9 @@ type Client struct {
 func NewClient(o Options, address func() (addr string, ok bool)) *Client {
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, 1)
+	if o.Direct {
+		o.MaxInFlight = 1
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -101,7 +110,8 @@ func (c *Client) Close() {
 }
 
 // Request sends a request at the version that it has, and waits for the answer, which is
-// of that version, too. The answer is the caller's, with all that it refers to.
+// of that version, too. The answer is the caller's, with all that it refers to; if the client
+// is Direct, until its next Request.
 func (c *Client) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	resp, err := c.request(ctx, req)
 	if err != nil {
@@ -119,6 +129,9 @@ func (c *Client) request(ctx context.Context, req kmsg.Request) (kmsg.Response, 
 	if err != nil {
 		<-c.slots
 		return nil, err
+	}
+	if c.opts.Direct {
+		e.link.await(ctx)
 	}
 	select {
 	case <-e.done:
@@ -159,10 +172,13 @@ func (c *Client) send(ctx context.Context, req kmsg.Request) (*exchange, error) 
 	}
 	c.number++
 	e := &exchange{
-		number: c.number, resp: req.ResponseKind(), done: make(chan struct{}),
+		number: c.number, link: l, resp: req.ResponseKind(), done: make(chan struct{}),
 		tagged: req.IsFlexible() && req.Key() != int16(kmsg.ApiVersions),
 	}
-	frame := c.formatter.AppendRequest(nil, req, e.number)
+	frame := c.formatter.AppendRequest(c.frame[:0], req, e.number)
+	if c.opts.Direct {
+		c.frame = frame
+	}
 	c.metrics.sent.Inc()
 	return e, l.send(e, frame, time.Now().Add(c.opts.Timeout))
 }
@@ -218,6 +234,11 @@ func (c *Client) connect(ctx context.Context, addr string) (*link, error) {
 	c.metrics.connected.Inc()
 	c.link = newLink(conn, addr, func() { <-c.slots })
 	l := c.link
+	if c.opts.Direct {
+		l.in.reuse = true
+		c.watch(l)
+		return l, nil
+	}
 	c.wg.Go(func() {
 		defer context.AfterFunc(c.life, func() { l.fail(ErrClosed) })()
 		if err := l.read(); !errors.Is(err, ErrClosed) {
@@ -225,4 +246,12 @@ func (c *Client) connect(ctx context.Context, addr string) (*link, error) {
 		}
 	})
 	return l, nil
+}
+
+// watch has Close end a connection that nobody reads from.
+func (c *Client) watch(l *link) {
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	c.unwatch = context.AfterFunc(c.life, func() { l.fail(ErrClosed) })
 }

@@ -10,6 +10,11 @@
 // connection that failed, lead to a new one. After a failed attempt the next one waits, at
 // first 20 ms and at most a second.
 //
+// A client that is Direct does without the reader: whoever asks reads, into memory that is
+// used again. Followers fetch so: it is the path of every record, a wake-up costs more than
+// the record does, and fresh memory more than that. It notices the end of a connection with
+// the next request, and a request that is given up ends it.
+//
 // # What an error means
 //
 // Of a request that failed, nobody knows whether it had an effect, unless the error is that
@@ -19,7 +24,7 @@
 //
 // # Goroutines
 //
-// One for each open connection: it reads answers, and ends with it. Close ends all waiting.
+// One for each open connection, unless the client is Direct: it reads answers, and ends with it. Close ends all waiting.
 // The turn is a channel, not a mutex, since it is held while the network is waited for;
 // link.mu is held for computation only.
 package peer

@@ -1,10 +1,10 @@
 package peer
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -16,6 +16,7 @@ import (
 // exchange is a request that was sent, and its answer.
 type exchange struct {
 	number   int32 // correlation id
+	link     *link // on which it was sent
 	tagged   bool  // the answer's header ends in tagged fields
 	deadline time.Time
 
@@ -29,6 +30,7 @@ type link struct {
 	conn  net.Conn
 	addr  string
 	ended func() // called for each exchange that has ended
+	in    frames // of who reads
 
 	mu    sync.Mutex
 	queue []*exchange // in the order in which they were sent; bounded by the client's slots
@@ -113,6 +115,14 @@ func (l *link) end(e *exchange, err error) {
 	l.ended()
 }
 
+// await takes the answer to the only exchange, or ends the connection with ctx.
+func (l *link) await(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() { l.fail(context.Cause(ctx)) })()
+	if err := l.readOne(); err != nil {
+		l.fail(l.cause("read", err))
+	}
+}
+
 // read takes answers until the connection ends, and tells why it did.
 func (l *link) read() error {
 	for {
@@ -126,24 +136,15 @@ func (l *link) read() error {
 }
 
 func (l *link) readOne() error {
-	var prefix [4]byte
-	if _, err := io.ReadFull(l.conn, prefix[:]); err != nil {
-		return err
-	}
-	size := binary.BigEndian.Uint32(prefix[:])
-	if size < 4 || size > maxAnswerBytes {
-		return fmt.Errorf("%w: frame of %d bytes", ErrMalformed, size)
-	}
-	frame := make([]byte, size)
-	if _, err := io.ReadFull(l.conn, frame); err != nil {
+	frame, err := l.in.read(l.conn)
+	if err != nil {
 		return err
 	}
 	e := l.pop()
 	if e == nil {
 		return fmt.Errorf("%w: nothing was asked", ErrMalformed)
 	}
-	err := e.decode(frame)
-	if err != nil {
+	if err = e.decode(frame); err != nil {
 		l.fail(l.cause("read", err)) // before the caller knows: its next request goes elsewhere
 	}
 	l.end(e, err)

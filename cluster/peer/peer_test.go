@@ -29,8 +29,16 @@ type world struct {
 	dials  atomic.Int32
 }
 
-// run makes a world in a bubble. Requests time out after a second.
+// run makes a world in a bubble, with a client of each kind if one request may be on its way.
+// Requests time out after a second.
 func run(t *testing.T, inFlight int, test func(w *world)) {
+	if inFlight == 1 {
+		t.Run("direct", func(t *testing.T) { runOne(t, 0, true, test) })
+	}
+	runOne(t, inFlight, false, test)
+}
+
+func runOne(t *testing.T, inFlight int, direct bool, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, net: memnet.New()}
 		w.moveTo("b:9092")
@@ -39,7 +47,7 @@ func run(t *testing.T, inFlight int, test func(w *world)) {
 				w.dials.Add(1)
 				return w.net.Host("a").DialContext(ctx, "tcp", addr)
 			},
-			ClientID: "broker-1", Timeout: time.Second, MaxInFlight: inFlight, Registerer: prometheus.NewRegistry(),
+			ClientID: "broker-1", Timeout: time.Second, MaxInFlight: inFlight, Direct: direct, Registerer: prometheus.NewRegistry(),
 		}, func() (string, bool) {
 			addr := w.addr.Load()
 			return *addr, *addr != ""
@@ -136,7 +144,7 @@ func TestOneConnectionForAllRequests(t *testing.T) {
 }
 
 func TestReconnects(t *testing.T) {
-	run(t, 1, func(w *world) {
+	runOne(t, 1, false, func(w *world) {
 		w.want("while nobody listens", w.request(w.t.Context()), ErrNotSent)
 		w.serve("b:9092", granted)
 		w.want("when somebody does", w.request(w.t.Context()), nil)
@@ -273,7 +281,7 @@ func header(number uint32, tags ...byte) []byte {
 
 // Nobody asked: the connection is not to be trusted.
 func TestUnaskedAnswer(t *testing.T) {
-	run(t, 1, func(w *world) {
+	runOne(t, 1, false, func(w *world) {
 		w.serve("b:9092", func(number uint32) []byte { return append(granted(number), granted(number)...) })
 		w.want("the first", w.request(w.t.Context()), nil)
 		synctest.Wait()

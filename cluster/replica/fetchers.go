@@ -22,7 +22,7 @@ type Leaders interface {
 // LeaderClient sends requests to one broker over one connection. *peer.Client is one.
 type LeaderClient interface {
 	// Request returns the answer, of the request's version; it is the caller's, with all
-	// that it refers to.
+	// that it refers to, until the next Request.
 	Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
 	// Close ends the connection and what waits for it.
 	Close()
