@@ -105,6 +105,7 @@ type delayedFetch struct {
 	m      *Manager
 	reader *Reader
 	req    *FetchRequest
+	told   bool // that there is news for it, see highWatermarkNews
 	ended  chan struct{}
 }
 
@@ -117,7 +118,9 @@ type delayedFetch struct {
 //	E  one has been truncated below the fetch offset, or diverges from the reader's log
 //	F  a reader is on an older segment than the end: it catches up, and need not wait
 //	G  all together have MinBytes
-//	H  a follower knows a high watermark that the leader's has passed
+//
+// A follower that knows a high watermark which the leader's has passed is answered soon, with
+// or without records (highWatermarkNews).
 func (d *delayedFetch) TryComplete() bool {
 	size := 0
 	for i := range d.req.Partitions {
@@ -126,10 +129,14 @@ func (d *delayedFetch) TryComplete() bool {
 		if err != nil {
 			return true // A, B
 		}
-		n, now := h.available(d.reader, want, d.req.MinBytes-size)
-		size += n
-		if now || size >= d.req.MinBytes {
+		a := h.available(d.reader, want, d.req.MinBytes-size)
+		size += a.size
+		if a.now || size >= d.req.MinBytes {
 			return true
+		}
+		if a.news && !d.told {
+			d.told = true
+			d.m.news.tell(d)
 		}
 	}
 	return false

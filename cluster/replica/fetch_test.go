@@ -215,7 +215,8 @@ func TestTimedOutFetchesLeaveNothing(t *testing.T) {
 }
 
 // TestFollowerFetch: a follower reads to the log end, its offset acknowledges, and it is
-// woken by an append, and by a high watermark above the one that it knows, if it tells.
+// woken by an append, and some time after the high watermark has passed the one that it
+// knows, if it tells.
 func TestFollowerFetch(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.registerBrokers(1, 2)
@@ -226,6 +227,7 @@ func TestFollowerFetch(t *testing.T) {
 			req.Partitions[0].HighWatermark = hw
 			return h.park(req)
 		}
+		later := func() { time.Sleep(highWatermarkPatience); synctest.Wait() }
 		f := follow(0, 0)
 		expect(t, "parked", f.answered(), false)
 		h.gate.close()
@@ -236,10 +238,14 @@ func TestFollowerFetch(t *testing.T) {
 		expect(t, "the leader has not flushed", p.answered(), false)
 		h.gate.release()
 		expect(t, "both have", p.answered(), true)
+		later()
 		expect(t, "not woken by the high watermark", f.answered(), false)
 		h.must(h.topic("other", 1, alone), "unrelated")
 		expect(t, "nor by another partition", f.answered(), false)
-		expect(t, "told what it does not know", follow(1, 0).answered(), true)
+		f = follow(1, 0)
+		expect(t, "told at once what it does not know", f.answered(), false)
+		later()
+		expect(t, "told what it does not know", f.answered(), true)
 
 		f = follow(1, 1)
 		h.produce(id, AcksOne, "b")
@@ -250,8 +256,32 @@ func TestFollowerFetch(t *testing.T) {
 		f = follow(3, 2)
 		expect(t, "the leader has not flushed", f.answered(), false)
 		h.gate.release()
+		expect(t, "woken at once by the high watermark", f.answered(), false)
+		later()
 		expect(t, "woken by the high watermark", f.answered(), true)
 		expect(t, "high watermark", f.Partitions[0].Result.HighWatermark, int64(3))
+	})
+}
+
+// TestRecordsCarryTheHighWatermark: an append that comes soon after the high watermark has
+// moved answers the follower once, with both.
+func TestRecordsCarryTheHighWatermark(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.registerBrokers(1, 2)
+		id := h.topic("t", 1, pair)
+		h.produce(id, AcksOne, "a")
+		req := withWait(fetchOf(id, 1), time.Minute)
+		req.ReplicaID, req.ReplicaEpoch = 2, 102
+		req.Partitions[0].HighWatermark = 0
+		f := h.park(req) // which moves the high watermark
+		time.Sleep(highWatermarkPatience - 1)
+		expect(t, "answered", f.answered(), false)
+		h.produce(id, AcksOne, "b")
+		expect(t, "answered", f.answered(), true)
+		expect(t, "records", h.values(&f.Partitions[0].Result), []string{"b"})
+		expect(t, "high watermark", f.Partitions[0].Result.HighWatermark, int64(1))
+		time.Sleep(time.Second) // what was to tell of the high watermark finds nobody
+		synctest.Wait()
 	})
 }
 

@@ -164,7 +164,7 @@ func TestAcksAllNeedsTheFollowersFlush(t *testing.T) {
 		expect(t, "the follower has it", int64(d.other.log(id).LogEnd()), int64(2))
 		d.other.gate.release()
 		expect(t, "acknowledged", p.answered(), true)
-		time.Sleep(time.Millisecond)
+		time.Sleep(highWatermarkPatience + time.Millisecond)
 		expect(t, "the follower's high watermark", int64(d.other.m.get(id).HighWatermark()), int64(2))
 	})
 }

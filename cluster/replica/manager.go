@@ -24,6 +24,7 @@ type Manager struct {
 	dirs     []*directory
 	produces *purgatory.Purgatory[waitKey]
 	fetches  *purgatory.Purgatory[waitKey]
+	news     highWatermarkNews
 	deletes  *purgatory.Purgatory[waitKey] // of records
 	isr      isrTimer
 	fetchers fetchers
@@ -165,6 +166,7 @@ func NewManager(o Options) *Manager {
 	for _, d := range o.Dirs {
 		m.dirs = append(m.dirs, &directory{Dir: d, logger: o.Logger})
 	}
+	m.news.end = func(d *delayedFetch) { m.fetches.Cancel(&d.item) }
 	m.moves.init(m)
 	m.isr.init(o.ReplicaLagMax/2, m.tickAll)
 	m.creations.init(m.createAgain)

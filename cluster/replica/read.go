@@ -200,32 +200,37 @@ func (p *Partition) divergence(at offsets, want *FetchPartition) (*EpochEndOffse
 	return nil, nil
 }
 
+// availability is what a reader who waits for enough bytes would find.
+type availability struct {
+	size int
+	now  bool // not to wait at all, see delayedFetch.TryComplete
+	news bool // a follower knows a high watermark that the leader's has passed
+}
+
 // available tells how much r could read of want, as far as it matters to somebody who
-// waits for enough bytes; now says not to wait at all (see delayedFetch.TryComplete).
+// waits for enough bytes.
 //
 // A consumer beyond the high watermark waits like one at it. Kafka takes that for a
 // truncation and answers at once, so that such a consumer fetches in a tight loop.
-func (p *Partition) available(r *Reader, want *FetchPartition, enough int) (size int, now bool) {
+func (p *Partition) available(r *Reader, want *FetchPartition, enough int) availability {
 	at, err := p.admit(r, want)
 	if err != nil || want.FetchOffset > at.logEnd || want.FetchOffset < at.logStart {
-		return 0, true
+		return availability{now: true}
 	}
 	if want.LastFetchedEpoch >= 0 {
 		if diverging, err := p.divergence(at, want); err != nil || diverging != nil {
-			return 0, true
+			return availability{now: true}
 		}
 	}
-	bound := at.bound(r)
-	if r.isFollower() && want.HighWatermark < at.highWatermark {
-		return 0, true // it can serve consumers, and lead, only up to what it knows
+	a := availability{news: r.isFollower() && want.HighWatermark < at.highWatermark}
+	switch bound := at.bound(r); {
+	case want.FetchOffset >= bound:
+	case enough <= 1:
+		a.size, a.now = 1, true // the usual minimum: whatever there is
+	default:
+		a.size, a.now = p.bytesBetween(want, bound)
 	}
-	if want.FetchOffset >= bound {
-		return 0, false
-	}
-	if enough <= 1 {
-		return 1, true // the usual minimum: whatever there is
-	}
-	return p.bytesBetween(want, bound)
+	return a
 }
 
 // bytesBetween counts the bytes from the fetch offset to bound, at most want.MaxBytes;
