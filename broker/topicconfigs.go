@@ -18,9 +18,9 @@ func (b *Broker) replicaTopicConfig(overrides map[string]string) (replica.TopicC
 }
 
 func logConfig(t *configs.Topic) logstore.Config {
-	durability := logstore.DurabilityFsync
+	durability, writeAhead := logstore.DurabilityFsync, int32(0)
 	if t.Durability == configs.Replicated {
-		durability = logstore.DurabilityReplicated
+		durability, writeAhead = logstore.DurabilityReplicated, logstore.DefaultWriteAhead
 	}
 	return logstore.Config{
 		Durability:         durability,
@@ -39,6 +39,8 @@ func logConfig(t *configs.Topic) logstore.Config {
 		TimestampBeforeMs:  t.TimestampBeforeMs,
 		TimestampAfterMs:   t.TimestampAfterMs,
 		Compression:        compression(t),
+		WriteAheadBytes:    writeAhead,
+		HotBytes:           logstore.DefaultHotBytes,
 		FlushMessages:      t.FlushMessages,
 		FlushMs:            t.FlushMs,
 		FileDeleteDelayMs:  t.FileDeleteDelayMs,

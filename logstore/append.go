@@ -151,6 +151,7 @@ func (l *Log) append(now time.Time, c *Config, r run) (rolled bool, err error) {
 		return rolled, err
 	}
 	seg := l.active()
+	l.writeAhead(now, c, seg, len(r.bytes))
 	if err := seg.Append(now, r.bytes); err != nil {
 		return rolled, l.ioError("append to", err)
 	}

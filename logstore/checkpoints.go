@@ -37,12 +37,12 @@ func (d *Dir) noteSettled(l *Log) {
 	}
 }
 
-// settled: nothing is left that a checkpoint could say of the log.
+// settled: nothing is left that a checkpoint could say of the log, nor zeros to be cut off.
 func (l *Log) settled() bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.closed || l.failure != nil ||
-		l.marks.flushed == l.marks.end && l.recovery.point == l.marks.end &&
+		!l.ahead.Load() && l.marks.flushed == l.marks.end && l.recovery.point == l.marks.end &&
 			l.recovery.pending == noPending && !l.recovery.bare
 }
 

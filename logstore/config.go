@@ -32,6 +32,12 @@ type Config struct {
 	TimestampBeforeMs int64             // message.timestamp.before.max.ms
 	TimestampAfterMs  int64             // message.timestamp.after.max.ms
 
+	// WriteAheadBytes is the size of the blocks of zeros that are written behind the end of a
+	// log that gets many small appends, to save CPU (ahead.go); 0 = none. With DurabilityFsync
+	// it costs more than it saves: each sync writes the whole block. HotBytes appended within
+	// a second are many.
+	WriteAheadBytes, HotBytes int32
+
 	FlushMessages     int64 // flush.messages: unflushed records that make a flush due
 	FlushMs           int64 // flush.ms: age of unflushed records that makes a flush due
 	FileDeleteDelayMs int64 // file.delete.delay.ms

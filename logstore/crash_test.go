@@ -100,6 +100,9 @@ func runCrashes(t *testing.T, seed uint64) {
 	r.config.RetentionMs = int64(r.rand.IntN(20)) * 1000
 	r.config.Durability = Durability(r.rand.IntN(2))
 	r.config.FlushMessages = int64(1 + r.rand.IntN(50))
+	if seed%2 == 0 {
+		r.config.WriteAheadBytes = int32(16 << (seed / 2 % 8))
+	}
 	r.fs.OnSync(r.onSync)
 	defer func() {
 		if t.Failed() {

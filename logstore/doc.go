@@ -60,7 +60,7 @@
 //
 // FORMAT.md has the bytes. Reading order: log.go (the state), append.go, roll.go,
 // follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
-// marks.go, checkpoints.go, recoverypoint.go; then open.go and recovery.go; move.go and
+// ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go and recovery.go; move.go and
 // finish.go, how a log gets into another directory; the drivers are committer.go and
 // keeper.go.
 //

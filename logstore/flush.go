@@ -90,7 +90,8 @@ func (d *Dir) BeginFlush() *FlushRound {
 }
 
 // add takes one log into the round: every segment that may hold bytes between the
-// flushed end and the end noted now, rolled ones included.
+// flushed end and the end noted now, rolled ones included, and the one that ends at the
+// flushed end: a roll cuts off what was written ahead.
 func (r *FlushRound) add(l *Log) {
 	l.mu.Lock()
 	if l.closed || l.failure != nil {
@@ -121,7 +122,7 @@ func (r *FlushRound) add(l *Log) {
 			part.segs = append(part.segs, f)
 			r.files = append(r.files, f.File())
 		}
-		if segs[i].BaseOffset() <= from {
+		if segs[i].BaseOffset() < from {
 			break
 		}
 	}

@@ -42,6 +42,7 @@ func (d *Dir) createFuture(from *Log) (*Log, error) {
 func (c Config) ofCopy() Config {
 	c.Durability, c.FlushMessages, c.FlushMs = DurabilityReplicated, math.MaxInt64, math.MaxInt64
 	c.Delete, c.Compact = false, false
+	c.WriteAheadBytes = 0 // it gets large appends
 	return c
 }
 

@@ -20,6 +20,9 @@ type KeeperOptions struct {
 	// FlushedInterval is how old the persisted flushed offsets of logs that move may
 	// be: what a power cut turns from damage into a torn tail. 1 s.
 	FlushedInterval time.Duration
+	// ColdAfter is how long nothing was appended to a log when the zeros that were written
+	// behind its end are cut off. 2 s.
+	ColdAfter time.Duration
 	// RecoveryPointInterval and RecoveryPointBytes bound how much of one log a start
 	// must scan. 30 s, 64 MiB.
 	RecoveryPointInterval time.Duration
@@ -44,6 +47,7 @@ func orDefault(d *time.Duration, v time.Duration) {
 
 func (o *KeeperOptions) setDefaults() {
 	orDefault(&o.FlushedInterval, time.Second)
+	orDefault(&o.ColdAfter, 2*time.Second)
 	orDefault(&o.RecoveryPointInterval, 30*time.Second)
 	orDefault(&o.LogStartInterval, time.Minute)
 	orDefault(&o.HighWatermarkInterval, 5*time.Second)
@@ -123,7 +127,8 @@ func (k *Keeper) Tick(now time.Time) (next time.Time) {
 // promises asks for flushes that have become due, moves recovery points, and persists
 // what rounds have reported.
 func (k *Keeper) promises(now time.Time) {
-	if k.d.wantDueFlushes(now) || k.d.hasWantedFlushes() { // those that a round has put back
+	cut := k.d.cutColdAheads(now, k.o.ColdAfter)
+	if k.d.wantDueFlushes(now) || cut || k.d.hasWantedFlushes() { // those that a round has put back
 		k.o.Wake()
 	}
 	k.d.advanceRecoveryPoints(now, k.o.RecoveryPointInterval, k.o.RecoveryPointBytes, k.o.Wake)

@@ -302,13 +302,14 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 		return err
 	}
 	logs := d.everyLog()
+	cutErr := d.cutAheads(logs)
 	for _, l := range logs {
 		if !l.settled() || l.needsDirSync() {
 			d.wantFlush(l)
 		}
 	}
 	d.Flush()
-	err := errors.Join(d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.Err())
+	err := errors.Join(cutErr, d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.Err())
 	if err != nil {
 		return fmt.Errorf("close log directory %s: %w", d.o.Path, err)
 	}

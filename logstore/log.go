@@ -87,6 +87,9 @@ type Log struct {
 	// queued is set while the log is in the directory's list of wanted flushes, moved
 	// while it is in its list of logs whose promises may be behind.
 	queued, moved atomic.Bool
+	// ahead is set while there may be zeros behind the end of the active segment (ahead.go).
+	// Changed under writer.
+	ahead atomic.Bool
 }
 
 // logMarks are the offsets of a log, all guarded by Log.mu.

@@ -318,6 +318,11 @@ func (o *opening) scan() (end int64, err error) {
 			return 0, err
 		}
 	}
+	for _, s := range o.segs[first:] { // what was written ahead
+		if err := s.DropTail(); err != nil {
+			return 0, err
+		}
+	}
 	if err := o.forgetSnapshots(min(end, max(o.from, o.l.marks.start))); err != nil {
 		return 0, err
 	}
@@ -377,6 +382,9 @@ func (o *opening) scanFrom(first int) (end int64, bad *badSpot, err error) {
 			return 0, nil, err
 		}
 		s.MarkUnflushed() // also where nothing was scanned: it may have been cut
+		if r.Damage == nil && r.FileSize > r.ValidSize {
+			o.d.o.Logger.Debug("zeros that were written ahead are cut off", "log", o.l.path, "segment", s.BaseOffset(), "bytes", r.FileSize-r.ValidSize)
+		}
 		end = max(r.NextOffset, s.BaseOffset())
 		if bad := spotOf(i, r.Damage); bad != nil {
 			return end, bad, nil

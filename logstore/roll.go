@@ -93,6 +93,9 @@ func (l *Log) Roll(now time.Time) error {
 func (l *Log) roll(now time.Time, base int64) error {
 	old := l.active()
 	invariant.Check(base > old.BaseOffset(), "roll %s to %d, active segment begins at %d", l.path, base, old.BaseOffset())
+	if err := l.cutAhead(old); err != nil {
+		return err
+	}
 	seg, err := l.createSegment(base, now)
 	if err != nil {
 		return l.ioError("roll", err)

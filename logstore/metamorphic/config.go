@@ -46,6 +46,7 @@ func RandomConfig(r *rand.Rand) Config {
 	c.Log.SegmentJitterMs = pick(r, int64(0), 3_000)
 	c.Log.FlushMessages = pick(r, int64(1), math.MaxInt64)
 	c.Log.Durability = pick(r, logstore.DurabilityFsync, logstore.DurabilityReplicated)
+	c.Log.WriteAheadBytes = pick(r, int32(0), 50, 300, 4096)
 	c.Pool = segment.PoolOptions{MaxOpenFiles: pick(r, 1, 3, 0), MaxIndexBytes: pick(r, int64(1), 0)}
 	c.StopPer = pick(r, 3, 10, 40)
 	c.Stops = pick(r, nil, []Stop{Clean}, []Stop{Kill}, []Stop{Power}, []Stop{Clean, Kill, Power})
@@ -57,7 +58,7 @@ func RandomConfig(r *rand.Rand) Config {
 func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
 func (c Config) String() string {
-	return fmt.Sprintf("segment %d bytes %d ms jitter %d, index every %d max %d, %v, pool %d files %d bytes, stops %v per %d, rolls per %d, page %d, seed %d",
+	return fmt.Sprintf("segment %d bytes %d ms jitter %d, index every %d max %d, %v, %d ahead, pool %d files %d bytes, stops %v per %d, rolls per %d, page %d, seed %d",
 		c.Log.SegmentBytes, c.Log.SegmentMs, c.Log.SegmentJitterMs, c.Log.IndexIntervalBytes, c.Log.SegmentIndexBytes,
-		c.Log.Durability, c.Pool.MaxOpenFiles, c.Pool.MaxIndexBytes, c.Stops, c.StopPer, c.Rolls, c.Page, c.Seed)
+		c.Log.Durability, c.Log.WriteAheadBytes, c.Pool.MaxOpenFiles, c.Pool.MaxIndexBytes, c.Stops, c.StopPer, c.Rolls, c.Page, c.Seed)
 }

@@ -73,20 +73,25 @@ func (s *Segment) dropTail(f *openFile) error {
 	if !tail {
 		return nil
 	}
+	return s.cutTo(f, size)
+}
+
+// cutTo cuts the file to the segment's size.
+func (s *Segment) cutTo(f *openFile, size int64) error {
 	if err := f.Truncate(size); err != nil {
 		return fmt.Errorf("cut log file to %d bytes: %w", size, err)
 	}
 	s.mu.Lock()
-	s.tail = false
+	s.tail, s.ahead.end = false, 0
 	s.mu.Unlock()
 	return nil
 }
 
-// DropTail cuts the log file to the segment's size: what Recover found bad, or what a
-// failed append left, is gone. Nothing is synced.
+// DropTail cuts the log file to the segment's size: what Recover found bad, what a failed
+// append left, and what was written ahead is gone. Nothing is synced.
 func (s *Segment) DropTail() error {
 	s.mu.RLock()
-	tail := s.tail
+	tail, size := s.tail || s.ahead.end > s.size, s.size
 	s.mu.RUnlock()
 	if !tail || s.opts.ReadOnly {
 		return nil
@@ -96,7 +101,7 @@ func (s *Segment) DropTail() error {
 		return err
 	}
 	defer s.releaseWritten(f)
-	return s.dropTail(f)
+	return s.cutTo(f, size)
 }
 
 // appended makes written batches visible.

@@ -81,6 +81,9 @@ func (w *crashWorld) live() {
 		switch w.rng.IntN(10) {
 		case 0, 1, 2, 3, 4:
 			v := testBatch(w.end(), 1+w.rng.IntN(3), 10+w.rng.IntN(400), w.rng.Int64N(5000))
+			if w.seed%3 == 0 {
+				w.writeAhead(len(v))
+			}
 			mustAppend(w.t, w.s, v)
 			w.batches = append(w.batches, v)
 		case 5, 6, 7:
@@ -89,6 +92,18 @@ func (w *crashWorld) live() {
 			w.moveRecoveryPoint()
 		case 9:
 			w.truncate()
+		}
+	}
+}
+
+func (w *crashWorld) writeAhead(n int) {
+	block := 64 << (w.seed / 3 % 8)
+	if _, err := w.s.WriteAhead(AheadParams{Now: testNow, AppendBytes: n, BlockBytes: block}); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.rng.IntN(20) == 0 {
+		if err := w.s.DropTail(); err != nil {
+			w.t.Fatal(err)
 		}
 	}
 }

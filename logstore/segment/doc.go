@@ -32,6 +32,9 @@
 //
 // # Reading and writing
 //
+// A segment that gets many small appends is prepared for them by WriteAhead, with blocks of
+// zeros behind its end (ahead.go): its file is then longer than the segment.
+//
 // Append writes the bytes with one WriteAt, and then, under the lock, moves the end and
 // adds to the indexes. Index entries stay in memory until WriteIndexes, Seal or Close.
 // Read answers a wire.Region: a reference-counted claim on the open file. Closing or

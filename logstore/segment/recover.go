@@ -26,7 +26,8 @@ type Recovered struct {
 	FileSize   int64 // bytes in the file
 	Batches    int   // good ones that were scanned
 	// Damage is the first bad batch, nil if the file is good to its end. Nothing has
-	// been cut off: DropTail does, if the damage is a torn tail.
+	// been cut off: DropTail does, if the damage is a torn tail. Zeros up to the end of the
+	// file are none: they were written ahead (or the file was preallocated, as Kafka can).
 	Damage *CorruptionError
 }
 
@@ -156,7 +157,7 @@ func (s *Segment) scanAll(c *content, f *openFile, start, fileSize int64, p Reco
 		}
 		if err != nil || v == nil {
 			r.ValidSize, r.NextOffset = pos, c.nextOffset
-			return r, nil
+			return r, s.excuseZeros(f, &r)
 		}
 		c.note(v, pos, s.base, s.opts.IndexIntervalBytes)
 		r.Batches++
@@ -169,6 +170,18 @@ func (s *Segment) scanAll(c *content, f *openFile, start, fileSize int64, p Reco
 	}
 }
 
+// excuseZeros takes back the damage if it is nothing but zeros up to the end of the file.
+func (s *Segment) excuseZeros(f *openFile, r *Recovered) error {
+	if r.Damage == nil {
+		return nil
+	}
+	zero, err := zeroFrom(f, r.ValidSize, r.FileSize, &s.opts.Pool.buffers)
+	if zero {
+		r.Damage = nil
+	}
+	return err
+}
+
 // installRecovered puts what the scan has found in place. Kafka, too, ends a recovered
 // time index with the largest timestamp.
 func (s *Segment) installRecovered(c content, start int64, r Recovered) {
@@ -177,7 +190,7 @@ func (s *Segment) installRecovered(c content, start int64, r Recovered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.content = c
-	s.size, s.tail = r.ValidSize, r.FileSize > r.ValidSize
+	s.size, s.tail, s.ahead = r.ValidSize, r.FileSize > r.ValidSize, ahead{}
 	s.cold = coldBytes{end: start}
 }
 

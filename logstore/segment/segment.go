@@ -38,8 +38,9 @@ type Segment struct {
 	modifiedMs int64
 	// size is the end of the last batch in the log file. Behind it there may be what a
 	// failed write left, if tail is set.
-	size int64
-	tail bool
+	size  int64
+	tail  bool
+	ahead ahead
 	// generation counts what takes bytes away, so that readers who were overtaken know;
 	// indexGeneration counts what takes index entries away.
 	generation, indexGeneration uint32

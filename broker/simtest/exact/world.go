@@ -178,6 +178,7 @@ func (w *world) draw() plan {
 		fullDisks: r.IntN(4) == 0, noFiles: r.IntN(4) == 0, badDisks: r.IntN(4) == 0,
 		keeper: logstore.KeeperOptions{
 			FlushedInterval:       time.Duration(5+r.IntN(200)) * time.Millisecond,
+			ColdAfter:             time.Duration(w.opts.Seed%200) * time.Millisecond,
 			RecoveryPointInterval: time.Duration(10+r.IntN(500)) * time.Millisecond,
 			RecoveryPointBytes:    int64(100 + r.IntN(5000)),
 			LogStartInterval:      time.Duration(10+r.IntN(500)) * time.Millisecond,
@@ -185,6 +186,9 @@ func (w *world) draw() plan {
 			RetentionInterval:     time.Duration(10+r.IntN(500)) * time.Millisecond,
 			SpaceInterval:         100 * time.Millisecond,
 		},
+	}
+	if w.opts.Seed%3 == 0 {
+		p.config.WriteAheadBytes = int32(16 << (w.opts.Seed / 3 % 9))
 	}
 	if r.IntN(3) == 0 {
 		p.dirs = []string{"/data1", "/data2"}

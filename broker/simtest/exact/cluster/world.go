@@ -145,6 +145,10 @@ func (w *world) draw() plan {
 	if r.IntN(3) == 0 {
 		p.slowMetadata = time.Duration(r.IntN(120)) * time.Millisecond
 	}
+	if w.opts.Seed%3 == 0 {
+		p.config.WriteAheadBytes = int32(16 << (w.opts.Seed / 3 % 9))
+		p.keeper.ColdAfter = time.Duration(w.opts.Seed%200) * time.Millisecond
+	}
 	p.config.Durability = logstore.DurabilityReplicated
 	if p.fsync {
 		p.config.Durability = logstore.DurabilityFsync
