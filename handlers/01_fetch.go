@@ -224,5 +224,5 @@ func (f *fetchCall) bounds() {
 	if f.ask.ReplicaID == futureReplicaID {
 		f.ask.Isolation = replica.ReadUncommitted
 	}
-	f.ask.AnyReplica = f.ask.ReplicaID < 0 && f.req.Version >= 11
+	f.ask.AnyReplica = f.ask.ReplicaID == futureReplicaID || f.ask.ReplicaID < 0 && f.req.Version >= 11
 }

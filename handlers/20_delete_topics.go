@@ -2,10 +2,12 @@ package handlers
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // DeleteTopics (key 20), versions 1–6: removes topics and all their records.
@@ -24,7 +26,8 @@ func (h *Handlers) deleteTopics(ctx context.Context, c call, req *kmsg.DeleteTop
 	add := func(name *string, id [16]byte) {
 		topic := kmsg.NewDeleteTopicsResponseTopic()
 		topic.Topic, topic.TopicID = name, id
-		topic.ErrorCode, topic.ErrorMessage = kafkaerr.Code(err), kafkaerr.Message(err)
+		why := h.notDeleted(name, id, err)
+		topic.ErrorCode, topic.ErrorMessage = kafkaerr.Code(why), kafkaerr.Message(why)
 		failed.Topics = append(failed.Topics, topic)
 	}
 	for i := range req.TopicNames {
@@ -34,4 +37,17 @@ func (h *Handlers) deleteTopics(ctx context.Context, c call, req *kmsg.DeleteTop
 		add(req.Topics[i].Topic, req.Topics[i].TopicID)
 	}
 	return failed, nil
+}
+
+// notDeleted is why a topic was not deleted when the controller could not be asked: a
+// controller that is not the active one says of a topic that it does not know just that.
+func (h *Handlers) notDeleted(name *string, id uuid.UUID, err error) error {
+	switch {
+	case !errors.Is(err, kafkaerr.NotController):
+	case name != nil && h.image().Topic(*name) == nil:
+		return kafkaerr.UnknownTopicOrPartition
+	case name == nil && h.image().TopicByID(id) == nil:
+		return kafkaerr.UnknownTopicID
+	}
+	return err
 }

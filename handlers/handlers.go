@@ -16,6 +16,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/quota"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/configs"
+	"github.com/klamm-mq/klamm/protocol"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 	"github.com/klamm-mq/klamm/protocol/wire"
@@ -157,8 +158,12 @@ type call struct {
 // principal is who asks. Without authentication everybody is anonymous.
 func (call) principal() string { return "User:ANONYMOUS" }
 
-// forward sends a request to the controller, and waits.
+// forward sends a request to the controller, and waits. Who asks a controller means that
+// one: if it is not the active one, only what changes nothing is answered.
 func (h *Handlers) forward(ctx context.Context, c call, req kmsg.Request) (kmsg.Response, error) {
+	if c.request.Conn.Listener.Kind == protocol.ControllerListener && req.Key() != listReassignmentsKey && !h.quorum().LeaderHere {
+		return nil, kafkaerr.NotController
+	}
 	c.request.Park()
 	resp, _, err := h.node.Call(ctx, controller.Call{
 		Request: req, Principal: c.principal(), ClientID: c.request.ClientID, Metered: true,
@@ -166,6 +171,9 @@ func (h *Handlers) forward(ctx context.Context, c call, req kmsg.Request) (kmsg.
 	})
 	return resp, err
 }
+
+// listReassignmentsKey is of the only request among those that are forwarded that reads.
+const listReassignmentsKey = 46
 
 // decided is the controller's answer to a request, or, if there is none, that everything in
 // it has failed.

@@ -43,15 +43,14 @@ func (s *state) registerBroker(now time.Time, call Call, known addressKnowledge)
 		s.opts.Logger.Warn("broker registration refused", "broker", req.BrokerID, "reason", err)
 		return decision{response: ErrorResponse(req, err)}, nil
 	}
-	b, err := s.checkRegistration(req)
-	if err != nil {
-		return refuse(err)
+	if req.ClusterID != s.image.ClusterID() {
+		return refuse(kafkaerr.New(kafkaerr.InconsistentClusterID, fmt.Sprintf(
+			"this is cluster %s, broker %d belongs to cluster %s", s.image.ClusterID(), req.BrokerID, req.ClusterID)))
 	}
+	b := registrationOf(req)
 	old := s.image.Broker(b.ID)
-	if old != nil && old.IncarnationID == b.IncarnationID {
-		return s.amend(now, req, old, b), nil
-	}
-	if n := s.sessions[b.ID]; old != nil && s.sessionValid(now, n) && n.replaced != b.IncarnationID {
+	same := old != nil && old.IncarnationID == b.IncarnationID
+	if n := s.sessions[b.ID]; old != nil && !same && s.sessionValid(now, n) && n.replaced != b.IncarnationID {
 		at, own := s.oldAddress(old, b)
 		switch {
 		case own && !n.contested || known == addressRefuses:
@@ -63,15 +62,17 @@ func (s *state) registerBroker(now time.Time, call Call, known addressKnowledge)
 				b.ID, at.Host, at.Port, s.opts.SessionTimeout)))
 		}
 	}
+	if err := s.checkRegistration(b); err != nil {
+		return refuse(err)
+	}
+	if same {
+		return s.amend(now, req, old, b), nil
+	}
 	return s.register(now, req, old, b), nil
 }
 
-// checkRegistration gives the registration that a request asks for, still without epoch.
-func (s *state) checkRegistration(req *kmsg.BrokerRegistrationRequest) (*metadata.Broker, error) {
-	if req.ClusterID != s.image.ClusterID() {
-		return nil, kafkaerr.New(kafkaerr.InconsistentClusterID, fmt.Sprintf(
-			"this is cluster %s, broker %d belongs to cluster %s", s.image.ClusterID(), req.BrokerID, req.ClusterID))
-	}
+// registrationOf gives the registration that a request asks for, still without epoch.
+func registrationOf(req *kmsg.BrokerRegistrationRequest) *metadata.Broker {
 	b := &metadata.Broker{
 		ID: req.BrokerID, IncarnationID: req.IncarnationID, Rack: req.Rack, Fenced: true,
 	}
@@ -87,12 +88,17 @@ func (s *state) checkRegistration(req *kmsg.BrokerRegistrationRequest) (*metadat
 	for _, f := range req.Features {
 		b.Features = append(b.Features, metadata.Feature{Name: f.Name, Min: f.MinSupportedVersion, Max: f.MaxSupportedVersion})
 	}
+	return b
+}
+
+// checkRegistration is why a registration cannot be had, whoever else has the id.
+func (s *state) checkRegistration(b *metadata.Broker) error {
 	for _, check := range []func(*metadata.Broker) error{s.checkForm, s.checkDirectories, s.checkAddresses, s.checkFeatures} {
 		if err := check(b); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return b, nil
+	return nil
 }
 
 func (s *state) checkForm(b *metadata.Broker) error {
