@@ -286,7 +286,7 @@ func (b *Broker) newReplicas() *replica.Manager {
 		RecoveryPointInterval: logs.RecoveryPointInterval,
 	}
 	return replica.NewManager(replica.Options{
-		BrokerID: b.cfg.NodeID, Dirs: b.directories, DirsMissing: b.missingPaths(),
+		BrokerID: b.cfg.NodeID, Incarnation: b.incarnation, Dirs: b.directories, DirsMissing: b.missingPaths(),
 		TopicConfig:       b.replicaTopicConfig,
 		AlterPartition:    &b.membership,
 		OnReplicaRepaired: b.failures.repaired,

@@ -8,6 +8,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/logstore"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // Name is the publisher's name.
@@ -34,6 +35,7 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 	if first {
 		delta = metadata.Between(metadata.Empty(), next)
 	}
+	m.applySupplanter(now, next)
 	m.applyDeletions(now, delta)
 	m.applyConfigs(now, delta)
 	m.applyTopics(now, delta, found)
@@ -42,6 +44,37 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 		m.resumeMoves(now)
 	}
 	m.isr.set(m.leadsFollowers())
+}
+
+// applySupplanter notes when another process has become this broker, and when that is over:
+// all replicas then change their roles.
+func (m *Manager) applySupplanter(now time.Time, next *metadata.Image) {
+	supplanted := m.isSupplanted(next)
+	if supplanted == m.supplanted {
+		return
+	}
+	m.supplanted = supplanted
+	if supplanted {
+		m.opts.Logger.Error("another process is registered as this broker: nothing is led here", "broker", m.opts.BrokerID)
+	}
+	for _, h := range m.all() {
+		if p := next.Partition(h.ID().TopicID, h.ID().Partition); p != nil {
+			m.assume(now, h, p)
+		}
+	}
+}
+
+// isSupplanted tells whether metadata shows a later registration than that of this process, by
+// another one. The leaderships of this broker are then the other one's: its log may be
+// another, and two logs must not carry one leader epoch. This process was paused, or cut off,
+// or is one of two with one id; if it is registered again, metadata shows it.
+func (m *Manager) isSupplanted(image *metadata.Image) bool {
+	b := image.Broker(m.opts.BrokerID)
+	if b == nil || m.opts.Incarnation == uuid.Zero || m.opts.Following.BrokerEpoch == nil {
+		return false
+	}
+	own := m.opts.Following.BrokerEpoch() // -1 before the registration
+	return own >= 0 && b.Epoch > own && b.IncarnationID != m.opts.Incarnation
 }
 
 // applyDeletions ends the replicas of deleted topics and of partitions that moved away.
@@ -206,9 +239,9 @@ func (m *Manager) host(h *hosted, id TopicIDPartition, topic string, c TopicConf
 
 // assume makes h what metadata says.
 func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
-	if p.Leader != m.opts.BrokerID {
+	if p.Leader != m.opts.BrokerID || m.supplanted {
 		m.carryOut(h, h.BecomeFollower(p))
-		if p.Leader == metadata.NoLeader || h.Failure() != nil {
+		if p.Leader == metadata.NoLeader || m.supplanted || h.Failure() != nil {
 			m.fetchers.leave(h.ID())
 			return
 		}

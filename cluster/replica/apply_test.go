@@ -164,3 +164,28 @@ func TestMinISRIsRaisedBeforeTheISRShrinks(t *testing.T) {
 		}
 	})
 }
+
+// Two processes with one id: this one was paused, say, and another one has become broker 1.
+// What metadata says of broker 1 is about the other one, whose log is not this one.
+func TestNothingIsLedByAProcessThatWasReplaced(t *testing.T) {
+	mine, others := uuid.UUID{1}, uuid.UUID{2}
+	epoch := int64(100)
+	register := func(h *harness, to int64, incarnation uuid.UUID) {
+		h.apply(metadata.RegisterBrokerRecord{Broker: metadata.Broker{ID: 1, Epoch: to, IncarnationID: incarnation}}, metadata.BumpLeaderEpochsRecord{BrokerID: 1})
+	}
+	bubble(t, func(h *harness) {
+		register(h, epoch, mine)
+		id := h.topic("t", 1, alone)
+		h.must(id, "a")
+		register(h, 200, others)
+		expectError(t, "produce", h.produce(id, AcksAll, "b").result().Err, "NOT_LEADER_FOR_PARTITION")
+		again := h.topic("again", 1, alone)
+		expectError(t, "produce", h.produce(again, AcksOne, "b").result().Err, "NOT_LEADER_FOR_PARTITION")
+		epoch = 300
+		register(h, epoch, mine)
+		h.must(id, "c")
+		expect(t, "records", h.read(id, 0), []string{"a", "c"})
+	}, withOptions(func(o *Options) {
+		o.Incarnation, o.Following.BrokerEpoch = mine, func() int64 { return epoch }
+	}))
+}

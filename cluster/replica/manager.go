@@ -40,6 +40,9 @@ type Manager struct {
 
 	// image is the newest metadata this manager has been given; nil before the first.
 	image atomic.Pointer[metadata.Image]
+	// supplanted, guarded by applying, tells that metadata speaks of another process as this
+	// broker: see isSupplanted.
+	supplanted bool
 	// Guarded by applying: whether the first metadata after start is applied, and which
 	// replicas start found unusable.
 	starting bool
@@ -53,6 +56,8 @@ type Manager struct {
 // Options configure a Manager. BrokerID, Dirs and TopicConfig are required.
 type Options struct {
 	BrokerID int32
+	// Incarnation names this process in metadata; zero: nobody else can be this broker.
+	Incarnation uuid.UUID
 	// Dirs are the log directories that could be opened. Their logs are opened when the
 	// first metadata is there, and they are closed by Close.
 	Dirs []*logstore.Dir
