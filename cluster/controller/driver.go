@@ -186,6 +186,9 @@ func (d *driver) noteStandstill(now time.Time, standstill time.Duration) {
 // leadership takes the news of who leads.
 func (d *driver) leadership(ctx context.Context, l metalog.Leadership) {
 	d.abandon(errStopped)
+	if d.phase == active {
+		d.state.resigned = time.Now()
+	}
 	d.phase, d.term = standby, l.Term
 	d.c.metrics.active.Set(0)
 	if l.Leader {

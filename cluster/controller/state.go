@@ -31,6 +31,7 @@ type state struct {
 	sessions  map[int32]*session
 	lastEpoch int64 // highest broker epoch given by this leadership
 
+	resigned                 time.Time // when this process last ceased to be active
 	nextBalance, nextUnclean time.Time // periodic elections
 	suspectAt                time.Time // see suspects; zero when that is over
 }
@@ -71,13 +72,40 @@ type decision struct {
 }
 
 // activate makes the state that of a new leadership. image holds all that is committed.
-// Every unfenced broker gets a full session to be heard in.
+// Every unfenced broker gets a session to be heard in.
 func (s *state) activate(now time.Time, image *metadata.Image) {
+	before := s.sessions
 	s.sessions = map[int32]*session{}
 	s.nextBalance = now.Add(s.opts.LeaderBalanceInterval)
 	s.nextUnclean = now.Add(s.opts.UncleanElectionPeriod)
 	s.suspectAt = now.Add(suspectAfter)
 	s.rebuild(now, image)
+	s.resume(now, before)
+}
+
+// leastSession is what a new leadership grants everybody, whatever was known before. A broker
+// that lives sends a heartbeat to a new controller at once.
+const leastSession = time.Second
+
+// resume goes on with the sessions of this process's leadership before, where its brokers are
+// the same. While it did not lead, nobody could be heard: that time counts for none. Without
+// this a dead broker would get a full session each time that a controller on a busy machine
+// loses its followers for a moment and wins them back.
+func (s *state) resume(now time.Time, before map[int32]*session) {
+	least := now.Add(min(leastSession, s.opts.SessionTimeout) - s.opts.SessionTimeout)
+	for id, n := range s.sessions {
+		o := before[id]
+		if o == nil || o.epoch != n.epoch || o.contact.IsZero() || n.contact.IsZero() {
+			continue
+		}
+		contact := o.contact.Add(now.Sub(s.resigned))
+		if contact.Before(least) {
+			contact = least
+		}
+		if contact.Before(n.contact) {
+			n.contact = contact
+		}
+	}
 }
 
 // rebuild drops everything pending and goes on from image. Sessions whose registration
