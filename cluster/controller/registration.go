@@ -50,10 +50,13 @@ func (s *state) registerBroker(now time.Time, call Call, known addressKnowledge)
 	b := registrationOf(req)
 	old := s.image.Broker(b.ID)
 	same := old != nil && old.IncarnationID == b.IncarnationID
+	assumedDead := uuid.Zero
 	if n := s.sessions[b.ID]; old != nil && !same && s.sessionValid(now, n) && n.replaced != b.IncarnationID {
 		at, own := s.oldAddress(old, b)
 		switch {
-		case own && !n.contested || known == addressRefuses:
+		case own && !n.contested:
+			assumedDead = old.IncarnationID
+		case known == addressRefuses:
 		case known == addressNotProbed:
 			return decision{}, at
 		default:
@@ -68,7 +71,9 @@ func (s *state) registerBroker(now time.Time, call Call, known addressKnowledge)
 	if same {
 		return s.amend(now, req, old, b), nil
 	}
-	return s.register(now, req, old, b), nil
+	d = s.register(now, req, old, b)
+	s.sessions[b.ID].replaced = assumedDead
+	return d, nil
 }
 
 // registrationOf gives the registration that a request asks for, still without epoch.
@@ -262,7 +267,7 @@ func (s *state) register(now time.Time, req *kmsg.BrokerRegistrationRequest, old
 		s.opts.Logger.Error("two processes are alive as one broker: the one that came later is refused", "broker", b.ID,
 			"incarnation", b.IncarnationID.String(), "refused", old.IncarnationID.String())
 	} else if old != nil {
-		n.replaced, n.contested = old.IncarnationID, was.contested && s.sessionValid(now, was)
+		n.contested = was.contested && s.sessionValid(now, was)
 	}
 	s.sessions[b.ID] = n
 	return decision{

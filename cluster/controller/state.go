@@ -49,8 +49,8 @@ type session struct {
 	// shutdownAt is the position that every broker in service must have reached before
 	// this one may stop; -1 if it is not shutting down.
 	shutdownAt int64
-	// replaced is the incarnation in whose place this one came; contested tells that the
-	// latter has turned out to be alive.
+	// replaced is the incarnation in whose place this one came because of its address alone;
+	// contested tells that such a one has turned out to be alive.
 	replaced  uuid.UUID
 	contested bool
 }
