@@ -59,6 +59,7 @@ type clusterRun struct {
 	watcher  *watcher
 	schedule *schedule
 	costs    []cost
+	unhealed bool // the last fault was hasty
 }
 
 func startCluster(t *testing.T, faults []*faultKind, seed uint64, topic map[string]string, producer []string, clients []kind) *clusterRun {
@@ -84,7 +85,7 @@ func (r *clusterRun) producers() (names []string) {
 func (r *clusterRun) strike(s strike) {
 	r.t.Helper()
 	r.load.t.Logf("%s", s)
-	c := cost{strike: s, controller: r.watcher.controller() == s.node}
+	c := cost{strike: s, controller: r.watcher.controller() == s.node, unhealed: r.unhealed}
 	givenUp := r.load.total(func(h *history) int { return h.failed })
 	r.lap()
 	over := make(chan struct{})
@@ -117,7 +118,7 @@ func (r *clusterRun) strike(s strike) {
 	if bad := r.unsoundness(); len(bad) > 0 {
 		r.t.Fatal(bad)
 	}
-	if !s.hasty {
+	if r.unhealed = s.hasty; !s.hasty {
 		r.load.electPreferred() // a node that leads nothing is hit by nothing
 	}
 }

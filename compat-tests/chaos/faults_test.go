@@ -77,11 +77,13 @@ func TestTable(t *testing.T) {
 		{strike: strike{kind: kill}, gaps: ms(100, 900), moved: 70 * time.Millisecond, whole: time.Second},
 		{strike: strike{kind: kill}, gaps: ms(300, 800), moved: 90 * time.Millisecond},
 		{strike: strike{kind: kill}, gaps: ms(200, 1000), whole: 2 * time.Second},
+		{strike: strike{kind: kill}, gaps: ms(7000, 8000), unhealed: true},
 	}, func(c cost) []time.Duration { return c.gaps })
 	want := "" +
-		"fault  times  franz          java         leaders elsewhere  whole again\n" +
-		"kill   3      200ms / 300ms  900ms / 1s   70ms / 90ms        1s / 2s\n" +
-		"pause  1      3s / 3s        3.1s / 3.1s  -                  -\n"
+		"fault            times  franz          java         leaders elsewhere  whole again\n" +
+		"kill             3      200ms / 300ms  900ms / 1s   70ms / 90ms        1s / 2s\n" +
+		"kill (unhealed)  1      7s / 7s        8s / 8s      -                  -\n" +
+		"pause            1      3s / 3s        3.1s / 3.1s  -                  -\n"
 	if got != want {
 		t.Errorf("the table is\n%s\nwant\n%s", got, want)
 	}

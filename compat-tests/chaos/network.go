@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ func newNetwork(t testing.TB) *network {
 		changed: make(chan struct{}), open: map[*crossing]struct{}{}, unknown: map[net.Conn]struct{}{},
 	}
 	t.Cleanup(func() {
+		n.heal()
 		n.breakAll(func(way) bool { return true })
 		n.mu.Lock()
 		for conn := range n.unknown {
@@ -154,24 +156,56 @@ func (n *network) carry(c *crossing) {
 	})
 }
 
+// parcel is what has come on a connection at once, and its end.
+type parcel struct {
+	bytes []byte
+	came  time.Time
+	end   error
+}
+
+// maxParcels bounds what one direction holds back beyond the buffers of the system.
+const maxParcels = 64
+
 // pump passes one direction on. Its end is passed on like the bytes before it.
 func (n *network) pump(c *crossing, w way, from io.Reader, to *net.TCPConn) {
-	buf := make([]byte, 64<<10)
+	under := make(chan parcel, maxParcels)
+	go receive(from, under, c.over)
 	for {
-		k, err := from.Read(buf)
-		if !n.await(w, time.Now(), c.over) {
+		var p parcel
+		select {
+		case p = <-under:
+		case <-c.over:
 			return
 		}
-		if _, failed := to.Write(buf[:k]); failed != nil {
+		if !n.await(w, p.came, c.over) {
+			return
+		}
+		if _, failed := to.Write(p.bytes); failed != nil {
 			c.reset()
 			return
 		}
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(p.end, io.EOF):
 			_ = to.CloseWrite()
 			return
-		case err != nil:
+		case p.end != nil:
 			c.reset()
+			return
+		}
+	}
+}
+
+// receive takes what comes, with its time, so that a delay is one also for what follows.
+func receive(from io.Reader, under chan<- parcel, over <-chan struct{}) {
+	buf := make([]byte, 64<<10)
+	for {
+		k, err := from.Read(buf)
+		select {
+		case under <- parcel{slices.Clone(buf[:k]), time.Now(), err}:
+		case <-over:
+			return
+		}
+		if err != nil {
 			return
 		}
 	}
@@ -219,6 +253,7 @@ func (d *door) enter(caller *net.TCPConn) {
 		_ = caller.Close() // it has only looked whether somebody is there
 		return
 	}
+	d.network.awaitOpen(way{from, d.node})
 	node, err := net.DialTimeout("tcp", d.target, 5*time.Second)
 	if err != nil {
 		_ = caller.SetLinger(0)
@@ -228,6 +263,19 @@ func (d *door) enter(caller *net.TCPConn) {
 	d.network.carry(&crossing{
 		way: way{from, d.node}, caller: caller, first: first, node: node.(*net.TCPConn), over: make(chan struct{}),
 	})
+}
+
+// awaitOpen waits while a way or its opposite is cut: no connection can be opened then.
+func (n *network) awaitOpen(w way) {
+	for {
+		n.mu.Lock()
+		held, changed := n.cut[w] || n.cut[way{w.to, w.from}], n.changed
+		n.mu.Unlock()
+		if !held {
+			return
+		}
+		<-changed
+	}
 }
 
 // note keeps a connection while nobody knows whose it is.

@@ -15,8 +15,12 @@ import (
 type conversation struct {
 	network      *network
 	door         *door
+	behind       net.Listener // the node's
 	caller, node net.Conn
 }
+
+// hello is how node 1 begins.
+const hello = "\xfbkm\x01\x01\x00\x031/d"
 
 func converse(t *testing.T) *conversation {
 	t.Helper()
@@ -24,8 +28,8 @@ func converse(t *testing.T) *conversation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer behind.Close()
-	c := &conversation{network: newNetwork(t)}
+	t.Cleanup(func() { behind.Close() })
+	c := &conversation{network: newNetwork(t), behind: behind}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +41,7 @@ func converse(t *testing.T) *conversation {
 	if c.caller, err = net.Dial("tcp", c.door.addr); err != nil {
 		t.Fatal(err)
 	}
-	hello := []byte("\xfbkm\x01\x01\x00\x031/d")
-	if _, err := c.caller.Write(hello); err != nil {
+	if _, err := c.caller.Write([]byte(hello)); err != nil {
 		t.Fatal(err)
 	}
 	if c.node, err = behind.Accept(); err != nil {
@@ -127,6 +130,37 @@ func TestNetworkBreaksConnections(t *testing.T) {
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the %s read %v", name, err)
 		}
+	}
+}
+
+func TestNetworkOpensNoConnectionWhileOneDirectionIsCut(t *testing.T) {
+	c := converse(t)
+	c.network.hold(way{2, 1})
+	late, err := net.Dial("tcp", c.door.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { late.Close() })
+	if _, err := late.Write([]byte(hello)); err != nil {
+		t.Fatal(err)
+	}
+	arrived := make(chan error, 1)
+	go func() {
+		conn, err := c.behind.Accept()
+		if err == nil {
+			_, err = io.ReadFull(conn, make([]byte, len(hello)))
+			conn.Close()
+		}
+		arrived <- err
+	}()
+	select {
+	case err := <-arrived:
+		t.Fatalf("a connection was opened over a network that answers nothing (%v)", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	c.network.heal()
+	if err := <-arrived; err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type cost struct {
 	strike
 	controller bool            // of the controllers, the node led
+	unhealed   bool            // the one before was hasty
 	gaps       []time.Duration // of each producer: the longest time without an acknowledgement
 	ofOne      []time.Duration // the same for the partition that was silent longest
 	moved      time.Duration   // until the node led nothing any more; 0: it led on
@@ -55,7 +56,11 @@ func table(producers []string, costs []cost, gaps func(cost) []time.Duration) st
 	rows := [][]string{append(append([]string{"fault", "times"}, producers...), "leaders elsewhere", "whole again")}
 	byKind := map[string][]cost{}
 	for _, c := range costs {
-		byKind[c.kind.name] = append(byKind[c.kind.name], c)
+		name := c.kind.name
+		if c.unhealed {
+			name += " (unhealed)" // and what the one before left behind counts as well
+		}
+		byKind[name] = append(byKind[name], c)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byKind)) {
 		list := byKind[name]

@@ -44,7 +44,7 @@ func Kcat(more ...string) Program {
 // KcatAssigned reads all partitions of a topic with kcat, without a group.
 func KcatAssigned(bootstrap, topic string) Program {
 	return Program{Name: "kcat", Parse: parse, Command: func(testing.TB, Member) *exec.Cmd {
-		return exec.Command("kcat", "-C", "-b", bootstrap, "-E", "-u", "-o", "beginning", "-f", `record %p %o %s\n`,
+		return exec.Command("kcat", "-C", "-b", bootstrap, "-E", "-u", "-o", "0", "-f", `record %p %o %s\n`,
 			"-X", "auto.offset.reset=error", "-t", topic)
 	}}
 }
