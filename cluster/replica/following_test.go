@@ -194,8 +194,8 @@ func TestNewLeaderCutsWhatItDoesNotHave(t *testing.T) {
 // TestFollowerBehindTheLogStart begins anew where the leader's log does.
 func TestFollowerBehindTheLogStart(t *testing.T) {
 	pairBubble(t, func(d *duo) {
+		d.cut.Store(true) // before a fetch of what is empty yet asks for the ISR
 		id := d.topic("t", 1, assignment{replicas: []int32{1, 2}, isr: []int32{1}, dir: uuid.DirUnassigned})
-		d.cut.Store(true)
 		for range 5 {
 			d.must(id, "x")
 		}

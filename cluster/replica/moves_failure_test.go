@@ -42,8 +42,8 @@ func TestOldDiskFailsWhileAMoveIsFinished(t *testing.T) {
 // TestFollowerOfALogThatBeginsInABatch: records were deleted up to the middle of one.
 func TestFollowerOfALogThatBeginsInABatch(t *testing.T) {
 	pairBubble(t, func(d *duo) {
+		d.cut.Store(true) // before a fetch of what is empty yet asks for the ISR
 		id := d.topic("t", 1, assignment{replicas: []int32{1, 2}, isr: []int32{1}, dir: uuid.DirUnassigned})
-		d.cut.Store(true)
 		for range 3 {
 			d.must(id, "x", "y")
 		}
