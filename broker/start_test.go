@@ -491,6 +491,7 @@ func TestMetadataDirectoryOfItsOwn(t *testing.T) {
 		m.FS = disk
 		b := m.Start(t, "metadata.log.dir=/meta")
 		createTopic(t, m, "t", 2)
+		time.Sleep(2 * time.Second) // the partitions get their files
 		if names := list(t, m.FS, "/meta"); !slices.Contains(names, "klamm-metadata") || slices.Contains(names, "t-0") {
 			t.Errorf("/meta holds %v", names)
 		}

@@ -232,11 +232,14 @@ func (l *Log) appended(now time.Time, c *Config, rolled bool) (flushWanted bool)
 	return true
 }
 
-// ready prepares the log for its first change since it was opened: the active segment
-// must end where the log does, and the producers' state must be in memory. Callers hold
-// writer.
+// ready prepares the log for its first change since it was opened or created: it must have
+// files, the active segment must end where the log does, and the producers' state must be in
+// memory. Callers hold writer.
 func (l *Log) ready(now time.Time) error {
 	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := l.bear(); err != nil {
 		return err
 	}
 	if !l.tailKnown {

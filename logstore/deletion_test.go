@@ -75,7 +75,7 @@ func deletedAt(t *testing.T, n int, again bool, act func(*Dir, *Log)) (reached b
 			t.Errorf("deleted at call %d: %v", n, err)
 		}
 		if again {
-			mustCreate(t, d, next, c)
+			mustBear(t, d, next, c)
 		}
 	}
 	calls = 0

@@ -123,7 +123,7 @@ func TestMorePartitionsThanDescriptors(t *testing.T) {
 func TestFullDiskAtStart(t *testing.T) {
 	mem := vfs.NewMem()
 	d, _ := mustOpen(t, testOptions(mem), epochTime, DefaultConfig())
-	whole, torn := mustCreate(t, d, testID("whole", 0), DefaultConfig()), mustCreate(t, d, testID("torn", 0), DefaultConfig())
+	whole, torn := mustCreate(t, d, testID("whole", 0), DefaultConfig()), mustBear(t, d, testID("torn", 0), DefaultConfig())
 	mustAppend(t, whole, epochTime, 1, "a")
 	d.Flush()
 	d.Abandon()

@@ -106,7 +106,8 @@ type Dir struct {
 	failed       map[checkpoint.TopicIDPartition]failedDir
 	segOptions   map[segmentSizes]*segment.Options
 	retired      []retiredDir
-	wanted       []*Log // want a flush round
+	unborn       []unbornLog // in the order in which they are due
+	wanted       []*Log      // want a flush round
 	spareWanted  []*Log
 	spareRound   *FlushRound
 	flushing     bool

@@ -37,6 +37,7 @@
 //
 // Marks on the disk must never claim more than is there, so each change has its order:
 //
+//	create       nothing: there are no files before the first change (birth.go)
 //	append       write, sync, report; persist the flushed offset later
 //	truncate     lower the marks durably, cut, sync, return
 //	delete       remove the marks durably, rename to -delete, remove files later
@@ -58,7 +59,7 @@
 //
 // # Files
 //
-// FORMAT.md has the bytes. Reading order: log.go (the state), append.go, roll.go,
+// FORMAT.md has the bytes. Reading order: log.go (the state), birth.go, append.go, roll.go,
 // follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
 // ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go and recovery.go; move.go and
 // finish.go, how a log gets into another directory; the drivers are committer.go and
@@ -87,6 +88,7 @@
 //
 // Neither Log.names nor Log.writer is held when marks.turn is taken: a truncation lowers
 // the marks first. No sync happens under a mutex, so that syncs may take virtual time in tests.
-// PrepareTruncations, TruncateTo, TruncateFullyAndStartAt, CreateLog, DeleteLogs and
-// Retain sync: callers must not hold a mutex that others wait for.
+// PrepareTruncations, TruncateTo, TruncateFullyAndStartAt, DeleteLogs and Retain sync, and
+// CreateLog if an earlier log of that name has left marks: callers must not hold a mutex that
+// others wait for.
 package logstore

@@ -144,7 +144,10 @@ func TestCreationCutOffByAKill(t *testing.T) {
 		}))
 		d, _ := mustOpen(t, o, now, DefaultConfig())
 		counting = true
-		_, err := d.CreateLog(now, testID("t", 0), DefaultConfig())
+		l, err := d.CreateLog(now, testID("t", 0), DefaultConfig())
+		if err == nil {
+			err = l.bearNow()
+		}
 		if err == nil {
 			if n < 10 {
 				t.Fatalf("created after %d calls", calls)
@@ -154,7 +157,7 @@ func TestCreationCutOffByAKill(t *testing.T) {
 
 		o.FS = crash.Process()
 		d, _ = mustOpen(t, o, now, DefaultConfig())
-		l := d.Log(testID("t", 0).TopicID, 0)
+		l = d.Log(testID("t", 0).TopicID, 0)
 		if l == nil {
 			l = mustCreate(t, d, testID("t", 0), DefaultConfig())
 		}

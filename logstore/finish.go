@@ -108,6 +108,9 @@ func (m *Move) takeOverProducers(now time.Time) error {
 func (l *Log) copyProducers(now time.Time, into *producerstate.Manager) error {
 	l.writer.Lock()
 	defer l.writer.Unlock()
+	if l.unborn { // no producers are known, and the disk that it is to leave may be full
+		return l.usable()
+	}
 	if err := l.ready(now); err != nil {
 		return err
 	}
@@ -214,17 +217,15 @@ func (m *Move) Leave(now time.Time) error {
 		d.o.Logger.Warn("directory does not remember that it has had a partition", "log", l.path, "err", err)
 	}
 	l.abandon()
-	l.names.Lock()
-	to, err := d.rename(l.path, l.id.Topic, l.id.Partition, deleteSuffix)
-	l.names.Unlock()
+	renamed, err := l.renameRetired(now, deleteSuffix)
 	d.mu.Lock()
 	delete(d.logs, l.id.key())
-	if err == nil {
-		d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli() + l.Config().FileDeleteDelayMs})
-	}
 	d.mu.Unlock()
 	if err != nil {
 		return l.ioError("leave", err)
+	}
+	if !renamed {
+		return d.Err()
 	}
 	return d.syncRetired()
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
-	"github.com/klamm-mq/klamm/logstore/epoch"
 )
 
 // Copies in the making, as a start finds them. Each is opened like a log, with marks of its
@@ -24,13 +23,13 @@ func (d *Dir) createFuture(from *Log) (*Log, error) {
 	}
 	l := d.newLog(id, d.file(name), from.Config().ofCopy())
 	l.future = true
-	if err := d.createFiles(l, d.clock()); err != nil {
+	if err := d.forgetStale(id); err != nil {
 		return nil, l.ioError("begin a copy of", err)
 	}
-	l.epochs = epoch.New(d.o.FS, l.path)
-	l.loaded, l.tailKnown, l.dirUnsynced, l.metaUnsynced, l.nameless = true, true, true, true, true
-	l.noteProducers()
-	d.noteRootUnsynced()
+	l.beginEmpty(d.clock())
+	if err := l.bear(); err != nil {
+		return nil, err
+	}
 	if !d.register(l) {
 		return nil, errors.New("the directory has a copy of it already")
 	}

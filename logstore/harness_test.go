@@ -77,6 +77,16 @@ func mustCreate(t testing.TB, d *Dir, id ID, c Config) *Log {
 	return l
 }
 
+// mustBear is mustCreate of a log that has its files.
+func mustBear(t testing.TB, d *Dir, id ID, c Config) *Log {
+	t.Helper()
+	l := mustCreate(t, d, id, c)
+	if err := l.bearNow(); err != nil {
+		t.Fatalf("make files of %s: %v", id, err)
+	}
+	return l
+}
+
 // produced is a batch as a client sends it.
 func produced(now time.Time, values ...string) []byte {
 	return producedBy(nil, now, values...)

@@ -69,7 +69,7 @@ func (o *KeeperOptions) setDefaults() {
 }
 
 // Keeper does the periodic work of one directory: checkpoints, recovery points,
-// retention, the disk's room, the files of deleted logs. Tick is its core; Start
+// retention, the disk's room, the files of deleted logs and of new ones. Tick is its core; Start
 // drives it with one goroutine and one timer. An idle partition takes no part in any
 // of it except retention.
 type Keeper struct {
@@ -120,6 +120,12 @@ func (k *Keeper) Tick(now time.Time) (next time.Time) {
 		if next.IsZero() || t.due.Before(next) {
 			next = t.due
 		}
+	}
+	if k.d.Err() != nil {
+		return next
+	}
+	if due := k.d.bearDue(now); !due.IsZero() && due.Before(next) {
+		next = due
 	}
 	return next
 }

@@ -3,15 +3,10 @@ package logstore
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
-	"github.com/klamm-mq/klamm/logstore/epoch"
-	"github.com/klamm-mq/klamm/logstore/segment"
-	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
@@ -19,97 +14,6 @@ import (
 type retiredDir struct {
 	path  string
 	dueMs int64
-}
-
-// CreateLog makes the directory of a partition that this broker has never had, and an
-// empty log in it. It refuses a partition that could not be opened, or whose directory
-// is missing although it held flushed records (decision D19), with that error; any
-// other existing directory of that name is an error that wraps fs.ErrExist.
-func (d *Dir) CreateLog(now time.Time, id ID, c Config) (*Log, error) {
-	d.noteTime(now)
-	if err := d.mayCreate(id); err != nil {
-		return nil, fmt.Errorf("create log %s: %w", id, err)
-	}
-	l := d.newLog(id, d.file(partitionDirName(id.Topic, id.Partition)), c)
-	if err := d.createFiles(l, now); err != nil {
-		return nil, l.ioError("create log", err)
-	}
-	l.epochs = epoch.New(d.o.FS, l.path)
-	l.loaded, l.tailKnown, l.dirUnsynced, l.metaUnsynced, l.nameless = true, true, true, true, true
-	l.noteProducers()
-	d.noteRootUnsynced()
-	if !d.register(l) {
-		return nil, fmt.Errorf("create log %s: %w", id, fs.ErrExist)
-	}
-	return l, nil
-}
-
-func (d *Dir) mayCreate(id ID) error {
-	if err := d.Err(); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	f, failed := d.failed[id.key()]
-	d.mu.Unlock()
-	if failed {
-		return f.err
-	}
-	if _, err := d.o.FS.Stat(d.file(partitionDirName(id.Topic, id.Partition))); !errors.Is(err, fs.ErrNotExist) {
-		if err == nil {
-			err = fs.ErrExist
-		}
-		return err
-	}
-	return nil
-}
-
-// createFiles writes partition.metadata before the segment, so that no record is ever
-// without its topic. The directories' entries are made durable by the first round.
-func (d *Dir) createFiles(l *Log, now time.Time) (err error) {
-	if err := d.forgetStale(l.id); err != nil {
-		return err
-	}
-	if err := d.o.FS.MkdirAll(l.path, 0o755); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = d.o.FS.RemoveAll(l.path) // what remains is set aside at the next start
-		}
-	}()
-	if err := l.writePartitionMetadata(); err != nil {
-		return err
-	}
-	seg, err := segment.Create(l.path, 0, now, l.segOptions)
-	if err != nil {
-		return err
-	}
-	l.segs = []*segment.Segment{seg}
-	return nil
-}
-
-// writePartitionMetadata leaves the sync to the first round. A file that a power cut
-// tears before that belongs to a log of which nothing was promised.
-func (l *Log) writePartitionMetadata() error {
-	f, err := l.openPartitionMetadata(os.O_CREATE | os.O_TRUNC | os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(checkpoint.EncodePartitionMetadata(l.id.TopicID), 0)
-	return errors.Join(err, f.Close())
-}
-
-func (l *Log) openPartitionMetadata(flag int) (vfs.File, error) {
-	return l.dir.o.FS.OpenFile(l.file(checkpoint.PartitionMetadataFile), flag, 0o644)
-}
-
-// openOwnMetadata opens partition.metadata of a log in use, for a sync.
-func (l *Log) openOwnMetadata() (f vfs.File, err error) {
-	err = l.withNames(func() error {
-		f, err = l.openPartitionMetadata(os.O_RDWR)
-		return err
-	})
-	return f, err
 }
 
 // forgetStale removes marks that an earlier log of this name may have left.
@@ -147,22 +51,40 @@ func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
 	if err := d.forget(logs...); err != nil && !isNoSpace(err) && !isBusy(err) {
 		return err
 	}
+	renamed := false
 	for _, l := range logs {
 		l.abandon()
-		l.names.Lock()
-		to, err := d.rename(l.path, l.id.Topic, l.id.Partition, suffix)
-		l.names.Unlock()
+		one, err := l.renameRetired(now, suffix)
 		if err != nil {
 			return l.ioError("retire", err)
 		}
+		renamed = renamed || one
 		d.mu.Lock()
 		delete(d.shelf(l), l.id.key())
-		if suffix == deleteSuffix {
-			d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli() + l.Config().FileDeleteDelayMs})
-		}
 		d.mu.Unlock()
 	}
+	if !renamed {
+		return d.Err()
+	}
 	return d.syncRetired()
+}
+
+// renameRetired gives the directory of a log that has been abandoned another name; false if
+// it was never born. What is named -delete is removed later.
+func (l *Log) renameRetired(now time.Time, suffix string) (renamed bool, err error) {
+	if l.isUnborn() {
+		return false, nil
+	}
+	d := l.dir
+	l.names.Lock()
+	to, err := d.rename(l.path, l.id.Topic, l.id.Partition, suffix)
+	l.names.Unlock()
+	if err == nil && suffix == deleteSuffix {
+		d.mu.Lock()
+		d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli() + l.Config().FileDeleteDelayMs})
+		d.mu.Unlock()
+	}
+	return err == nil, err
 }
 
 // syncRetired makes the new names of directories durable, or leaves that to the next round.
@@ -329,7 +251,7 @@ func (d *Dir) finish(now time.Time, logs []*Log) error {
 	var behind []*Log
 	for _, l := range logs {
 		l.settleRecoveryPoint()
-		if l.usable() == nil && (!l.settled() || l.epochs.Dirty()) {
+		if l.usable() == nil && !l.isUnborn() && (!l.settled() || l.epochs.Dirty()) {
 			behind = append(behind, l)
 		}
 	}

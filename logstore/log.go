@@ -64,6 +64,7 @@ type Log struct {
 	loaded      bool // producers holds the state, not only the names of the snapshots
 	tailKnown   bool // the bytes of the active segment were seen to end at end
 	openedClean bool
+	torn        bool             // files of an attempt to be born are left
 	segOptions  *segment.Options // of the segments to come
 
 	// mu guards what follows. It is held for a few instructions only.
@@ -80,6 +81,8 @@ type Log struct {
 	// nameless says that no sync has covered the name of the first segment yet. Until then
 	// no second one is begun (see maybeRoll).
 	nameless bool
+	// unborn says that there are no files yet (see birth.go). It changes under writer, too.
+	unborn bool
 
 	// onRegionError is regionFailed, made once.
 	onRegionError func(error)

@@ -102,7 +102,13 @@ func (m *logModel) restart(t *rapid.T) {
 		m.d.Abandon()
 	}
 	m.open(t)
-	if m.l = m.d.Log(topicID("t"), 0); m.l == nil {
+	m.l = m.d.Log(topicID("t"), 0)
+	if m.l == nil && m.end == 0 { // it was unborn
+		l, err := m.d.CreateLog(m.now, testID("t", 0), m.config)
+		m.must(t, err)
+		m.l = l
+	}
+	if m.l == nil {
 		t.Fatal("the log is gone")
 	}
 	// A kill forgets the log start since the last checkpoint.

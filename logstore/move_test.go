@@ -241,7 +241,7 @@ func TestUselessCopies(t *testing.T) {
 		mustAppend(t, l, epochTime, 1, "value")
 		copyAll(t, mustBegin(t, b, l))
 	}
-	mustCreate(t, b, testID("whole", 0), smallSegments())
+	mustBear(t, b, testID("whole", 0), smallSegments())
 	if err := b.Close(epochTime, 1); err != nil {
 		t.Fatal(err)
 	}

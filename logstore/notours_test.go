@@ -115,7 +115,7 @@ func TestFirstPartition(t *testing.T) {
 	if got := first(); got != "" {
 		t.Errorf("%q in a directory without partitions", got)
 	}
-	mustCreate(t, d, testID("t", 3), DefaultConfig())
+	mustBear(t, d, testID("t", 3), DefaultConfig())
 	if got := first(); got != "t-3" {
 		t.Errorf("%q, want t-3", got)
 	}

@@ -168,6 +168,10 @@ func (l *Log) syncDir() error {
 // truncateTo reports whether files were removed. Callers hold writer.
 func (l *Log) truncateTo(now time.Time, o int64) (removed bool, err error) {
 	defer l.liftCeiling()
+	if l.unborn { // and so empty: it needs no files to stay so
+		l.epochs.TruncateFromEnd(0)
+		return false, l.usable()
+	}
 	if err := l.ready(now); err != nil {
 		return false, err
 	}
@@ -355,6 +359,9 @@ func (d *Dir) forget(logs ...*Log) error {
 func (l *Log) startAt(now time.Time, o int64) error {
 	defer l.liftCeiling()
 	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := l.bear(); err != nil {
 		return err
 	}
 	for _, s := range l.segments() {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -73,6 +74,7 @@ func TestStraysAreSetAside(t *testing.T) {
 			h.must(id, "v")
 		}
 		empty := h.topic("empty", 3, alone)
+		time.Sleep(2 * time.Second) // they get their files
 		h.stop()
 		d := metadata.NewDelta(h.image)
 		err := d.ReplayAll(metadata.RemoveTopicRecord{ID: gone.TopicID}, metadata.RemoveTopicRecord{ID: empty.TopicID},

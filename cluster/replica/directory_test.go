@@ -148,6 +148,7 @@ func TestReplicaOfALostDirectoryIsNotBegunAnew(t *testing.T) {
 		assigned.dir = h.dirs[1].DirectoryID()
 		lost, unknown := h.topic("lost", 1, assigned), h.topic("unknown", 3, alone)
 		h.must(lost, "a")
+		time.Sleep(2 * time.Second) // all get their files
 		h.stop()
 
 		h.names = []string{"/d1"}

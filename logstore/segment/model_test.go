@@ -172,9 +172,11 @@ func (m *model) evict(t *rapid.T) {
 	if err := m.other.load(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.other.Lookup(0); err != nil {
+	f, err := m.other.acquire()
+	if err != nil {
 		t.Fatal(err)
 	}
+	m.other.release(f)
 	m.other.countIndex()
 	if n := m.o.Pool.OpenFiles(); n != 1 {
 		t.Fatalf("%d files open", n)

@@ -107,8 +107,12 @@ func (s *Segment) Lookup(offset int64) (pos BatchPos, found bool, err error) {
 	return pos, found, err
 }
 
-// reading calls fn with the file, again if a truncation has overtaken it.
+// reading calls fn with the file, again if a truncation has overtaken it. There is nothing
+// to read in an empty segment, which may have no file yet.
 func (s *Segment) reading(fn func(f *openFile) error) error {
+	if s.Size() == 0 {
+		return nil
+	}
 	f, err := s.acquire()
 	if err != nil {
 		return fmt.Errorf("read segment %d: %w", s.base, err)

@@ -51,31 +51,45 @@ type Segment struct {
 	cold     coldBytes
 }
 
-// Create makes the files of a new segment. The error wraps fs.ErrExist if there is a
-// log file of that name; index files are emptied. The caller syncs the directory before
-// it relies on them. A segment that cannot be made whole leaves no log file.
-func Create(dir string, base int64, now time.Time, o *Options) (*Segment, error) {
-	log := filepath.Join(dir, FileName(base, LogSuffix))
-	if err := createFile(o.FS, log, os.O_EXCL); err != nil {
-		return nil, fmt.Errorf("create segment %d: %w", base, err)
-	}
-	if err := createIndexFiles(o.FS, dir, base); err != nil {
-		_ = removeIfExists(o.FS, log) // what went wrong first is what counts
-		return nil, fmt.Errorf("create segment %d: %w", base, err)
-	}
+// New returns an empty segment that has no files. Until MakeFiles has made them it must not
+// be appended to; everything else works on it.
+func New(dir string, base int64, now time.Time, o *Options) *Segment {
 	s := OpenSized(dir, base, 0, now, now, o)
 	s.txns.loaded = true
 	s.content.loaded, s.content.known = true, true
+	return s
+}
+
+// MakeFiles makes the files of a new segment. The error wraps fs.ErrExist if there is a
+// log file of that name; index files are emptied. The caller syncs the directory before
+// it relies on them. A segment that cannot be made whole leaves no log file.
+func (s *Segment) MakeFiles() error {
+	if err := createFile(s.opts.FS, s.Path(), os.O_EXCL); err != nil {
+		return fmt.Errorf("create segment %d: %w", s.base, err)
+	}
+	if err := s.makeIndexFiles(); err != nil {
+		_ = removeIfExists(s.opts.FS, s.Path()) // what went wrong first is what counts
+		return fmt.Errorf("create segment %d: %w", s.base, err)
+	}
+	return nil
+}
+
+// Create is New with files.
+func Create(dir string, base int64, now time.Time, o *Options) (*Segment, error) {
+	s := New(dir, base, now, o)
+	if err := s.MakeFiles(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
-func createIndexFiles(fsys vfs.FS, dir string, base int64) error {
+func (s *Segment) makeIndexFiles() error {
 	for _, suffix := range []string{IndexSuffix, TimeIndexSuffix} {
-		if err := createFile(fsys, filepath.Join(dir, FileName(base, suffix)), os.O_TRUNC); err != nil {
+		if err := createFile(s.opts.FS, s.path(suffix), os.O_TRUNC); err != nil {
 			return err
 		}
 	}
-	return removeIfExists(fsys, filepath.Join(dir, FileName(base, TxnIndexSuffix)))
+	return removeIfExists(s.opts.FS, s.path(TxnIndexSuffix))
 }
 
 func createFile(fsys vfs.FS, name string, flag int) error {
