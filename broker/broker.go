@@ -30,11 +30,12 @@ import (
 
 // Broker is one running broker. All methods are safe for concurrent use.
 type Broker struct {
-	cfg     *configs.Broker // as the broker was started
-	dynamic *dynamicConfig  // as it is now
-	env     Env
-	loggers *loggers
-	log     *slog.Logger // the root of loggers
+	cfg       *configs.Broker // as the broker was started
+	dynamic   *dynamicConfig  // as it is now
+	lastTopic lastTopic
+	env       Env
+	loggers   *loggers
+	log       *slog.Logger // the root of loggers
 
 	descriptors descriptors
 	directories []*logstore.Dir // of partitions

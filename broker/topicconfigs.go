@@ -1,6 +1,9 @@
 package broker
 
 import (
+	"maps"
+	"sync"
+
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/configs"
 	"github.com/klamm-mq/klamm/logstore"
@@ -10,11 +13,38 @@ import (
 // replicaTopicConfig is replica.Options.TopicConfig: what a topic overrides, completed
 // and typed.
 func (b *Broker) replicaTopicConfig(overrides map[string]string) (replica.TopicConfig, error) {
-	topic, err := configs.ParseTopic(overrides, b.dynamic.get())
+	broker := b.dynamic.get()
+	if c, ok := b.lastTopic.get(broker, overrides); ok {
+		return c, nil
+	}
+	topic, err := configs.ParseTopic(overrides, broker)
 	if err != nil {
 		return replica.TopicConfig{}, err
 	}
-	return replica.TopicConfig{Log: logConfig(&topic), MinInSyncCount: int(topic.MinInSyncCount)}, nil
+	c := replica.TopicConfig{Log: logConfig(&topic), MinInSyncCount: int(topic.MinInSyncCount)}
+	b.lastTopic.set(broker, overrides, c)
+	return c, nil
+}
+
+// lastTopic is the configuration that was parsed last: thousands of topics that are made, or
+// found at a start, mostly have the same.
+type lastTopic struct {
+	mu        sync.Mutex
+	broker    *configs.Broker
+	overrides map[string]string
+	config    replica.TopicConfig
+}
+
+func (l *lastTopic) get(broker *configs.Broker, overrides map[string]string) (replica.TopicConfig, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.config, l.broker == broker && maps.Equal(l.overrides, overrides)
+}
+
+func (l *lastTopic) set(broker *configs.Broker, overrides map[string]string, c replica.TopicConfig) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broker, l.overrides, l.config = broker, maps.Clone(overrides), c
 }
 
 func logConfig(t *configs.Topic) logstore.Config {

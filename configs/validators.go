@@ -114,6 +114,8 @@ func (l listOf) String() string {
 	return l.elements.String()
 }
 
+var throttledPair = regexp.MustCompile(`^([0-9]+:[0-9]+)?$`)
+
 // throttledReplicas is "*" or a list of partition:broker.
 type throttledReplicas struct{}
 
@@ -122,9 +124,8 @@ func (throttledReplicas) Check(value any) error {
 	if slices.Equal(list, []string{"*"}) {
 		return nil
 	}
-	pair := regexp.MustCompile(`^([0-9]+:[0-9]+)?$`)
 	for _, element := range list {
-		if !pair.MatchString(element) {
+		if !throttledPair.MatchString(element) {
 			return errors.New("must be * or a list of partition:broker")
 		}
 	}

@@ -53,8 +53,9 @@ func (s *state) createTopics(now time.Time, call Call) decision {
 		}
 		copied := 0 // durability records, which Kafka does not have
 		dirs, mutations := &directories{state: s}, s.mutations(now, call, 6)
+		var last newConfigs
 		for _, t := range topics {
-			recs, answer, err := s.createTopic(t, dirs, mutations, call.access())
+			recs, answer, err := s.createTopic(t, &last, dirs, mutations, call.access())
 			if err != nil {
 				answer = createError(t.Topic, err)
 			} else {
@@ -132,13 +133,12 @@ func configBytes(topics []*kmsg.CreateTopicsRequestTopic) (total int) {
 
 // createTopic decides one topic. The first record is the topic's, its configuration
 // follows, then its partitions.
-func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, dirs *directories, mutations *mutations, access Access) ([]metadata.Record, kmsg.CreateTopicsResponseTopic, error) {
+func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, configs *newConfigs, dirs *directories, mutations *mutations, access Access) ([]metadata.Record, kmsg.CreateTopicsResponseTopic, error) {
 	none := kmsg.CreateTopicsResponseTopic{}
 	if err := s.checkNewName(t.Topic); err != nil {
 		return nil, none, err
 	}
-	configs, err := s.checkNewConfigs(t.Configs)
-	if err != nil {
+	if err := configs.take(s, t.Configs); err != nil {
 		return nil, none, err
 	}
 	parts, err := s.newPartitions(t, dirs)
@@ -152,7 +152,7 @@ func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, dirs *directories,
 	if err != nil {
 		return nil, none, fmt.Errorf("create topic %s: %w", t.Topic, err)
 	}
-	return topicRecords(t.Topic, id, configs, parts), s.created(t.Topic, id, configs, parts, access), nil
+	return topicRecords(t.Topic, id, configs.overrides, parts), s.created(t.Topic, id, configs, parts, access), nil
 }
 
 // checkNewName looks at topics that exist: two new names of one request may collide.
@@ -168,6 +168,35 @@ func (s *state) checkNewName(name string) error {
 			"topic name %s collides with that of topic %s, since their metrics would have one name", name, other))
 	}
 	return nil
+}
+
+// newConfigs is the configuration of the topic that was decided last. Most requests want the
+// same for all of theirs.
+type newConfigs struct {
+	given     []kmsg.CreateTopicsRequestTopicConfig
+	overrides map[string]string                      // nil: of none yet
+	answer    []kmsg.CreateTopicsResponseTopicConfig // nil: not described yet
+}
+
+// take checks the configuration of the next topic.
+func (c *newConfigs) take(s *state, given []kmsg.CreateTopicsRequestTopicConfig) error {
+	same := func(a, b kmsg.CreateTopicsRequestTopicConfig) bool {
+		return a.Name == b.Name && (a.Value == nil) == (b.Value == nil) && (a.Value == nil || *a.Value == *b.Value)
+	}
+	if c.overrides != nil && slices.EqualFunc(c.given, given, same) {
+		return nil
+	}
+	overrides, err := s.checkNewConfigs(given)
+	*c = newConfigs{given: given, overrides: overrides}
+	return err
+}
+
+// describe lists all keys of the topic. The list is shared by the answers.
+func (c *newConfigs) describe(s *state) []kmsg.CreateTopicsResponseTopicConfig {
+	if c.answer == nil {
+		c.answer = s.describeNew(c.overrides)
+	}
+	return c.answer
 }
 
 // checkNewConfigs gives the overrides of a new topic; of a key given twice the last counts.
@@ -353,7 +382,7 @@ func topicRecords(name string, id uuid.UUID, configs map[string]string, parts []
 
 // created is the answer for a topic that is made. Versions before 5 and 7 leave out what
 // they do not have.
-func (s *state) created(name string, id uuid.UUID, configs map[string]string, parts []metadata.Partition, access Access) kmsg.CreateTopicsResponseTopic {
+func (s *state) created(name string, id uuid.UUID, configs *newConfigs, parts []metadata.Partition, access Access) kmsg.CreateTopicsResponseTopic {
 	t := newCreateAnswer(name)
 	t.TopicID = id
 	if !access.DescribeTopicConfigs(name) {
@@ -362,7 +391,12 @@ func (s *state) created(name string, id uuid.UUID, configs map[string]string, pa
 	}
 	t.NumPartitions = int32(len(parts))
 	t.ReplicationFactor = int16(len(parts[0].Replicas))
-	for _, e := range s.topics.Effective(configs) {
+	t.Configs = configs.describe(s)
+	return t
+}
+
+func (s *state) describeNew(overrides map[string]string) (answer []kmsg.CreateTopicsResponseTopicConfig) {
+	for _, e := range s.topics.Effective(overrides) {
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
 		c.Name, c.Source, c.ReadOnly, c.IsSensitive = e.Name, e.Source, e.ReadOnly, e.Sensitive
 		if !e.Sensitive {
@@ -371,9 +405,9 @@ func (s *state) created(name string, id uuid.UUID, configs map[string]string, pa
 		if e.Name == durabilityKey {
 			s.describeDurability(&c)
 		}
-		t.Configs = append(t.Configs, c)
+		answer = append(answer, c)
 	}
-	return t
+	return answer
 }
 
 // describeDurability describes the key as DescribeConfigs does (configs.DescribeTopic).

@@ -280,7 +280,7 @@ func (m *Manager) applyConfigs(now time.Time, delta *metadata.Delta) {
 		}
 	}
 	for name := range changed {
-		if topic := delta.Next().Topic(name); topic != nil {
+		if topic := delta.Next().Topic(name); topic != nil && delta.Base().TopicByID(topic.ID) != nil {
 			m.applyConfig(now, topic, m.topicConfig(delta.Next(), name))
 		}
 	}
