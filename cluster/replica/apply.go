@@ -131,6 +131,7 @@ func (m *Manager) remove(id TopicIDPartition) *hosted {
 	defer m.mu.Unlock()
 	h := m.partitions[id]
 	delete(m.partitions, id)
+	delete(m.leading, id)
 	return h
 }
 
@@ -239,6 +240,7 @@ func (m *Manager) host(h *hosted, id TopicIDPartition, topic string, c TopicConf
 
 // assume makes h what metadata says.
 func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
+	defer m.noteFollowers(h)
 	if p.Leader != m.opts.BrokerID || m.supplanted {
 		m.carryOut(h, h.BecomeFollower(p))
 		if p.Leader == metadata.NoLeader || m.supplanted || h.Failure() != nil {

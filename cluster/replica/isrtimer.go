@@ -75,14 +75,23 @@ func (m *Manager) tickAll(now time.Time) {
 	}
 }
 
+// noteFollowers remembers the replicas that led followers when they were last given a role, so
+// that not all thousands of them are asked after each change of metadata.
+func (m *Manager) noteFollowers(h *hosted) {
+	if h.LeadsFollowers() {
+		m.leading[h.ID()] = h
+	} else {
+		delete(m.leading, h.ID())
+	}
+}
+
 // leadsFollowers tells whether any partition led here has followers.
 func (m *Manager) leadsFollowers() bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for _, h := range m.partitions {
+	for id, h := range m.leading {
 		if h.LeadsFollowers() {
 			return true
 		}
+		delete(m.leading, id) // deleted, or failed
 	}
 	return false
 }

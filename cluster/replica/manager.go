@@ -43,11 +43,12 @@ type Manager struct {
 	// supplanted, guarded by applying, tells that metadata speaks of another process as this
 	// broker: see isSupplanted.
 	supplanted bool
-	// Guarded by applying: whether the first metadata after start is applied, and which
-	// replicas start found unusable.
+	// Guarded by applying: whether the first metadata after start is applied, which replicas
+	// start found unusable, and which lead others now.
 	starting bool
 	failed   map[TopicIDPartition]*hosted
-	futures  []place // copies in the making, as found at start
+	leading  map[TopicIDPartition]*hosted // see noteFollowers
+	futures  []place                      // copies in the making, as found at start
 
 	mu         sync.RWMutex
 	partitions map[TopicIDPartition]*hosted
@@ -160,6 +161,7 @@ func NewManager(o Options) *Manager {
 	m := &Manager{
 		opts:       o,
 		partitions: make(map[TopicIDPartition]*hosted), preferences: preferences{},
+		leading: make(map[TopicIDPartition]*hosted),
 		produces: purgatory.New[waitKey](purgatory.Options{
 			Name: "Produce", MaxOperations: o.MaxParkedProduces, Registerer: o.Registerer,
 		}),
