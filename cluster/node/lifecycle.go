@@ -237,8 +237,8 @@ func (n *Node) follow(req *kmsg.BrokerHeartbeatRequest, resp *kmsg.BrokerHeartbe
 	return n.opts.HeartbeatInterval
 }
 
-// maxFailedReplicas bounds the replicas reported in one heartbeat; the others follow when
-// these are settled.
+// maxFailedReplicas bounds the replicas reported in one heartbeat; the next one has others,
+// since some may never be settled: the last copies.
 const maxFailedReplicas = 1000
 
 // ReportOfflineDir tells the controller, with this and every later heartbeat, that a log
@@ -277,5 +277,10 @@ func (n *Node) ClearFailedReplica(topicID uuid.UUID, partition int32) {
 func (n *Node) reports() ([]uuid.UUID, []controller.FailedReplica) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Clone(n.offline), slices.Clone(n.failed[:min(len(n.failed), maxFailedReplicas)])
+	some := slices.Clone(n.failed)
+	if len(some) > maxFailedReplicas {
+		n.nextFailed = (n.nextFailed + maxFailedReplicas) % len(some)
+		some = append(some[n.nextFailed:], some[:n.nextFailed]...)[:maxFailedReplicas]
+	}
+	return slices.Clone(n.offline), some
 }

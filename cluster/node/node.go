@@ -40,6 +40,8 @@ type Node struct {
 	trouble error         // of the last request, nil after one that was answered
 	offline []uuid.UUID
 	failed  []controller.FailedReplica
+	// nextFailed is where in failed the next report begins, if they are too many for one.
+	nextFailed int
 }
 
 // ControllerChannel carries one request to the active controller. A local

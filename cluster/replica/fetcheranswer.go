@@ -214,7 +214,12 @@ func (a *answer) truncate() {
 		a.f.o.Prepare(cuts)
 	}
 	for i, t := range cuts {
-		a.f.o.Logger.Info("truncated to where the leader's log is the same", "topic", of[i].topic, "partition", of[i].id.Partition, "to", t.To)
+		level, hw := slog.LevelInfo, int64(of[i].p.HighWatermark())
+		if t.To < hw { // its leader was elected although it lacks what was acknowledged
+			level = slog.LevelWarn
+		}
+		a.f.o.Logger.Log(context.Background(), level, "truncated to where the leader's log is the same",
+			"topic", of[i].topic, "partition", of[i].id.Partition, "to", t.To, "highWatermark", hw)
 		a.finish(of[i], t)
 	}
 }
