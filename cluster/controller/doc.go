@@ -28,7 +28,8 @@
 //
 // What brokers report in heartbeats (last contact, metadata position) is not in the log. It
 // starts anew with each leadership: every unfenced broker then has a full session timeout
-// to be heard. Nor is how fast clients make and delete partitions, which their quotas bound
+// to be heard, or, where this process has led before, what was left of it then (state.resume).
+// Nor is how fast clients make and delete partitions, which their quotas bound
 // (Options.Mutations): each node measures what it decides.
 //
 // # Goroutines
