@@ -34,6 +34,14 @@
 // that something impossible has happened; in the end all replicas are in sync, and when the
 // nodes are stopped the files of all of them have the same batches.
 //
+// What a long silence of one partition means: a client waits for the answers of the leader to
+// which it has sent until that answers or the connection ends, also when metadata names
+// another one (pause, cut). Kafka's own producer goes on with the new leader meanwhile; if more
+// than five batches have been written there when the old leader answers
+// NOT_LEADER_OR_FOLLOWER, what it sends again is OUT_OF_ORDER_SEQUENCE_NUMBER, on Kafka as
+// well, and it tries that until delivery.timeout.ms (2 minutes) is over. Those records were
+// written; it says that they failed.
+//
 // A producer is a program of a few lines. It sends "NAME-0", "NAME-1" … to the partitions
 // in turn until SIGTERM, waits for what is under way, and prints for each record:
 //
