@@ -350,10 +350,12 @@ func TestWipedNodeComesBack(t *testing.T) {
 			clusterTest(t, threeCombined, func(c *nodes) {
 				c.start(1, 2, 3)
 				c.createTopic(1, "before", 1)
+				c.createTopic(1, "everywhere", 3)
 				id := c.all[wiped].b.Image().ClusterID()
 				c.kill(wiped)
 				c.all[wiped].replaceDisk()
 				c.start(wiped)
+				c.inSync(wiped%3+1, "everywhere") // what was on the disk is fetched again
 				if got := c.all[wiped].b.Image().ClusterID(); got != id {
 					c.t.Errorf("cluster %s has become %s", id, got)
 				}
