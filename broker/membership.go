@@ -75,8 +75,8 @@ func (b *Broker) startNode(ctx context.Context) error {
 	options := node.Options{
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Incarnation: b.incarnation,
 		Listeners: listeners, Features: supportedFeatures(),
-		PreviousBrokerEpoch: b.previousEpoch(),
-		Channel:             b.channel, Metadata: b.metalog, ControllerMoved: b.channel.Moved,
+		PreviousBrokerEpoch: b.previousEpoch(), FullDirs: b.fullDirectories,
+		Channel: b.channel, Metadata: b.metalog, ControllerMoved: b.channel.Moved,
 		HeartbeatInterval: b.cfg.HeartbeatInterval, RequestTimeout: b.cfg.SessionTimeout, CallTimeout: b.cfg.RequestTimeout,
 		Logger: b.loggers.logger("klamm.node"), Registerer: b.env.Registry,
 	}
@@ -210,6 +210,16 @@ func supportedFeatures() []metadata.Feature {
 func (b *Broker) directoryIDs() (ids []uuid.UUID) {
 	for _, d := range b.directories {
 		ids = append(ids, d.DirectoryID())
+	}
+	return ids
+}
+
+// fullDirectories are those that refuse records for lack of room.
+func (b *Broker) fullDirectories() (ids []uuid.UUID) {
+	for _, d := range b.directories {
+		if d.Full() {
+			ids = append(ids, d.DirectoryID())
+		}
 	}
 	return ids
 }

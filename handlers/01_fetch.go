@@ -217,6 +217,7 @@ func (f *fetchCall) find(image *metadata.Image, p *fetchsession.Partition) (repl
 // bounds fills in who asks, how much, and how long it may wait.
 func (f *fetchCall) bounds() {
 	f.ask.ReplicaID, f.ask.ReplicaEpoch = f.replicaID()
+	f.ask.NoRoom = f.ask.ReplicaID >= 0 && replica.NoRoom(f.req)
 	f.ask.MaxBytes = f.mostAtOnce(min(int(f.req.MaxBytes), f.h.config.FetchMaxBytes))
 	f.ask.MinBytes = min(int(f.req.MinBytes), f.ask.MaxBytes)
 	f.ask.MaxWait = f.h.config.wait(f.req.MaxWaitMillis)

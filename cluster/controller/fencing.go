@@ -114,6 +114,34 @@ func (s *state) directoriesOffline(b *metadata.Broker, failed [][16]byte) []meta
 	return append(records, metadata.BrokerChangeRecord{ID: b.ID, Epoch: b.Epoch, LogDirs: online})
 }
 
+// directoriesFull has others lead what a broker leads in log directories without room, where
+// a member of the ISR has some: it has every acknowledged record. The broker leaves the ISR;
+// the new leader takes it back when it follows again.
+func (s *state) directoriesFull(broker int32) []metadata.Record {
+	if len(s.sessions[broker].full) == 0 {
+		return nil
+	}
+	var records []metadata.Record
+	for tp := range s.partitions(func(p *metadata.Partition) bool { return p.Leader == broker && !s.hasRoom(p, broker) }) {
+		r, changed := s.handOver(tp, broker, func(r int32) bool {
+			return r != broker && slices.Contains(tp.partition.ISR, r) && s.mayLead(tp.partition, r) && s.hasRoom(tp.partition, r)
+		})
+		if changed {
+			records = append(records, r)
+		}
+	}
+	if len(records) > 0 {
+		s.opts.Logger.Warn("partitions are led by others: a log directory is full", "broker", broker, "partitions", len(records))
+	}
+	return records
+}
+
+// hasRoom tells whether a replica's log directory has room, as far as its broker has said.
+func (s *state) hasRoom(p *metadata.Partition, broker int32) bool {
+	n := s.sessions[broker]
+	return n == nil || !slices.Contains(n.full, directoryOf(p, broker))
+}
+
 // replicasFailed takes single replicas out of ISR and ELR (D24), unless one is the last
 // member: then it stays, so that nobody else leads with fewer records.
 func (s *state) replicasFailed(broker int32, failed []FailedReplica) []metadata.Record {

@@ -32,9 +32,13 @@ func (s *state) heartbeat(now time.Time, call Call) decision {
 	if err != nil {
 		return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.InvalidRequest, err.Error()))}
 	}
+	full, err := FullDirs(req)
+	if err != nil {
+		return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.InvalidRequest, err.Error()))}
+	}
 	n := s.sessions[b.ID]
 	first := !n.heard
-	n.contact, n.heard, n.position = now, true, req.CurrentMetadataOffset
+	n.contact, n.heard, n.position, n.full = now, true, req.CurrentMetadataOffset, full
 
 	// What failed is dealt with first, so that a broker never gets the leadership of a
 	// replica that it reports as failed. Each part sees what those before decided.
@@ -48,6 +52,7 @@ func (s *state) heartbeat(now time.Time, call Call) decision {
 		}
 		return s.stateRecords(b, next)
 	})
+	d.records = s.after(d.records, func(s *state) []metadata.Record { return s.directoriesFull(b.ID) })
 	if next == brokerStopped {
 		n.contact = time.Time{} // its next incarnation need not wait for the session's end
 	}

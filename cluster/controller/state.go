@@ -53,6 +53,7 @@ type session struct {
 	// contested tells that such a one has turned out to be alive.
 	replaced  uuid.UUID
 	contested bool
+	full      []uuid.UUID // log directories without room, as its last heartbeat says
 }
 
 // notCommitted is the position of a record that is still on its way.
@@ -126,7 +127,7 @@ func (s *state) rebuild(now time.Time, image *metadata.Image) {
 	for b := range image.Brokers() {
 		n := &session{epoch: b.Epoch, position: -1}
 		if o := old[b.ID]; o != nil && o.epoch == b.Epoch {
-			n.contact, n.heard, n.position = o.contact, o.heard, o.position
+			n.contact, n.heard, n.position, n.full = o.contact, o.heard, o.position, o.full
 			n.replaced, n.contested = o.replaced, o.contested
 		} else if !b.Fenced {
 			n.contact = now

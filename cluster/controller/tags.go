@@ -16,6 +16,7 @@ const (
 	tagReason         = 10_000 // BrokerRegistration's response: why it was refused, text
 	tagUnadvertised   = 10_000 // BrokerRegistration's listener: its host is a guess (D22), empty
 	tagFailedReplicas = 10_000 // BrokerHeartbeat: see FailedReplica (D24)
+	tagFullDirs       = 10_001 // BrokerHeartbeat: see SetFullDirs
 	tagPosition       = 10_001 // responses of Envelope and BrokerRegistration: see SetPosition
 )
 
@@ -57,6 +58,32 @@ func FailedReplicas(req *kmsg.BrokerHeartbeatRequest) ([]FailedReplica, error) {
 		})
 	}
 	return failed, nil
+}
+
+// SetFullDirs puts the log directories that have no room into a heartbeat: others lead what
+// this broker leads there. On the wire they are their ids, 16 bytes each.
+func SetFullDirs(req *kmsg.BrokerHeartbeatRequest, dirs []uuid.UUID) {
+	if len(dirs) == 0 {
+		return
+	}
+	value := make([]byte, 0, len(dirs)*len(uuid.UUID{}))
+	for _, d := range dirs {
+		value = append(value, d[:]...)
+	}
+	req.UnknownTags.Set(tagFullDirs, value)
+}
+
+// FullDirs reads them from a heartbeat.
+func FullDirs(req *kmsg.BrokerHeartbeatRequest) (dirs []uuid.UUID, err error) {
+	value := tagValue(&req.UnknownTags, tagFullDirs)
+	if len(value)%len(uuid.UUID{}) != 0 {
+		return nil, fmt.Errorf("full directories in heartbeat of broker %d: %d bytes, want a multiple of %d",
+			req.BrokerID, len(value), len(uuid.UUID{}))
+	}
+	for ; len(value) > 0; value = value[len(uuid.UUID{}):] {
+		dirs = append(dirs, uuid.UUID(value[:len(uuid.UUID{})]))
+	}
+	return dirs, nil
 }
 
 // SetPosition says which position of the metadata log an answer depends on: an image at

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // TestTranscripts plays testdata/*.txt: requests and time in, records and answers out.
@@ -20,7 +21,7 @@ import (
 //
 //	bootstrap [durability=replicated] [for-one]
 //	register ID [incarnation=NAME] [dirs=D,D] [host=H] [rack=R] [previous=EPOCH] [unadvertised] [metadata-level=N] [cluster=C] [refuses|silent]
-//	heartbeat ID [fence] [shutdown] [at=INDEX] [epoch=E] [offline=D,D] [failed=T:P,T:P]
+//	heartbeat ID [fence] [shutdown] [at=INDEX] [epoch=E] [offline=D,D] [failed=T:P,T:P] [full=D,D]
 //	create [version=V] [timeout=MS] [validate]    one topic a line: NAME [partitions=N] [rf=N] [assign=P:B,B;P:B,B] [config K=V ...]
 //	delete [version=V] [timeout=MS]               one topic a line: name=N, id=N
 //	alter ID                                      one partition a line: T:P isr=B,B [epoch=E] [partition-epoch=E] [recovering]
@@ -286,6 +287,11 @@ func (w *world) heartbeatRequest(t *testing.T, td *datadriven.TestData, id int32
 		failed = append(failed, FailedReplica{w.image.Topic(topic).ID, number[int32](t, index)})
 	}
 	SetFailedReplicas(req, failed)
+	var full []uuid.UUID
+	for _, d := range list(arg(td, "full")) {
+		full = append(full, named(d))
+	}
+	SetFullDirs(req, full)
 	return req
 }
 

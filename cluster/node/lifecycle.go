@@ -192,6 +192,9 @@ func (n *Node) nextHeartbeat() *kmsg.BrokerHeartbeatRequest {
 		req.OfflineLogDirs = append(req.OfflineLogDirs, d)
 	}
 	controller.SetFailedReplicas(req, failed)
+	if n.opts.FullDirs != nil {
+		controller.SetFullDirs(req, n.opts.FullDirs())
+	}
 	req.BrokerID = n.opts.NodeID
 	req.CurrentMetadataOffset = int64(n.opts.Metadata.Published().Index)
 	n.mu.Lock()

@@ -74,7 +74,10 @@ type Options struct {
 	// Listeners as they are registered, those for clients and for other brokers.
 	Listeners []metadata.Endpoint
 	Rack      *string
-	Features  []metadata.Feature
+	// FullDirs are the log directories without room now, asked for each heartbeat; nil: none
+	// ever is.
+	FullDirs func() []uuid.UUID
+	Features []metadata.Feature
 	// PreviousBrokerEpoch is the epoch that the last clean stop left in
 	// .kafka_cleanshutdown, -1 after any other stop.
 	PreviousBrokerEpoch int64

@@ -107,6 +107,7 @@ type FetchRequest struct {
 	Isolation    Isolation
 	// AnyReplica lets a follower answer (KIP-392): consumers from version 11 on.
 	AnyReplica bool
+	NoRoom     bool             // a follower whose log directory is full, see SetNoRoom
 	Partitions []FetchPartition // each partition at most once, in the order of the answer
 
 	// Waits, if set, is told when the fetch begins to wait for more.

@@ -17,7 +17,7 @@ import (
 // The caller releases the Records of every result, and calls Sent if it sends them.
 func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
 	defer m.traffic.fetched(req)
-	r := &Reader{ReplicaID: req.ReplicaID, BrokerEpoch: req.ReplicaEpoch, Isolation: req.Isolation, AnyReplica: req.AnyReplica}
+	r := &Reader{ReplicaID: req.ReplicaID, BrokerEpoch: req.ReplicaEpoch, Isolation: req.Isolation, AnyReplica: req.AnyReplica, NoRoom: req.NoRoom}
 	size, urgent := m.readAll(r, req)
 	if req.MaxWait <= 0 || len(req.Partitions) == 0 || size >= req.MinBytes || urgent {
 		return
@@ -64,6 +64,9 @@ func (m *Manager) readOne(now time.Time, r *Reader, want *FetchPartition, maxByt
 			want.Result.CurrentLeader = m.leaderInMetadata(want.TopicIDPartition)
 		}
 		return
+	}
+	if r.NoRoom {
+		r, maxBytes, minOne = r.withoutRoom(h), 0, false
 	}
 	var e Effects
 	want.Result, e = h.ReadRecords(now, r, want, maxBytes, minOne)

@@ -45,6 +45,8 @@ type FetcherOptions struct {
 	MinBytes          int32         // replica.fetch.min.bytes
 	MaxWait           time.Duration // replica.fetch.wait.max.ms
 	Backoff           time.Duration // replica.fetch.backoff.ms: the longest pause
+	// Full tells whether the log directory is; nil: it never is.
+	Full func() bool
 	// Prepare lowers the checkpoints for several truncations with one write; nil: each
 	// truncation does so for itself.
 	Prepare func([]*Truncation)

@@ -41,6 +41,9 @@ func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchReques
 	req.MinBytes, req.MaxBytes = f.o.MinBytes, f.o.MaxBytes
 	req.SessionID, req.SessionEpoch = f.session.id, f.session.epoch
 	req.Topics = b.request
+	if f.o.Full != nil && f.o.Full() {
+		SetNoRoom(req)
+	}
 	f.asked = req
 	return req
 }

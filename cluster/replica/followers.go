@@ -14,6 +14,7 @@ type follower struct {
 	end         int64 // its acknowledged end, -1 before its first fetch
 	logStart    int64
 	brokerEpoch int64 // of its last fetch; unknownBrokerEpoch before it
+	noRoom      bool  // its log directory was full at its last fetch
 
 	// caughtUpAt is the last time at which it had everything. It need never be there
 	// when a fetch arrives: one that asks for what was the log end at the previous fetch
@@ -67,6 +68,7 @@ type FollowerFetch struct {
 	Offset      int64 // where it fetches: the end of what it has, flushed if need be
 	LogStart    int64
 	LeaderEnd   int64 // this log's end when the fetch was read
+	NoRoom      bool  // its log directory is full
 }
 
 // FollowerFetched notes how far a follower is. It is called only for a fetch that passed
@@ -88,9 +90,12 @@ func (p *Partition) FollowerFetched(now time.Time, r FollowerFetch) (Effects, er
 		// metadata shows it.
 		return Effects{}, kafkaerr.NotLeaderOrFollower
 	}
-	moved, startMoved := f.end != r.Offset, f.logStart != r.LogStart
+	moved, startMoved := f.end != r.Offset || f.noRoom != r.NoRoom, f.logStart != r.LogStart
 	f.fetched(now, r)
 	e := p.expandISR(f)
+	if f.noRoom {
+		e = p.dismiss(f)
+	}
 	e.Wake = startMoved && p.log().LogStart() > 0 // else nobody waits for it
 	if moved {
 		e.add(p.advanceHighWatermark(now))
@@ -105,7 +110,7 @@ func (f *follower) fetched(now time.Time, r FollowerFetch) {
 	case r.Offset >= f.endAtLastFetch:
 		f.caughtUpAt = latest(f.caughtUpAt, f.lastFetchAt)
 	}
-	f.end, f.logStart, f.brokerEpoch = r.Offset, r.LogStart, r.BrokerEpoch
+	f.end, f.logStart, f.brokerEpoch, f.noRoom = r.Offset, r.LogStart, r.BrokerEpoch, r.NoRoom
 	f.endAtLastFetch = max(f.endAtLastFetch, r.LeaderEnd)
 	f.lastFetchAt = now
 }
@@ -177,11 +182,20 @@ func (p *Partition) expandISR(f *follower) Effects {
 	return p.propose(append(slices.Clone(p.isr.committed), f.id), f.id)
 }
 
-// eligible tells whether metadata lets f join: not fenced, not shutting down, and the
-// very incarnation that fetched is the registered one.
+// dismiss proposes that f leaves the ISR, since it cannot take the next record. Caller holds
+// mu.
+func (p *Partition) dismiss(f *follower) Effects {
+	if p.isr.pending != nil || !slices.Contains(p.isr.committed, f.id) {
+		return Effects{}
+	}
+	return p.propose(slices.DeleteFunc(slices.Clone(p.isr.committed), func(id int32) bool { return id == f.id }), nobody)
+}
+
+// eligible tells whether f may join: metadata says that it is not fenced and not shutting
+// down, the very incarnation that fetched is the registered one, and it has room.
 func (p *Partition) eligible(f *follower) bool {
 	registered, ok := p.opts.Brokers.BrokerEpoch(f.id)
-	return ok && (f.brokerEpoch == anyBrokerEpoch || f.brokerEpoch == registered)
+	return ok && !f.noRoom && (f.brokerEpoch == anyBrokerEpoch || f.brokerEpoch == registered)
 }
 
 // Tick proposes to drop members that have not caught up for longer than ReplicaLagMax

@@ -17,6 +17,8 @@ type Reader struct {
 	AnyReplica  bool // a consumer that a follower may answer
 	// Peek leaves what is known of the follower as it is.
 	Peek bool
+	// NoRoom: the follower's log directory is full, see tagNoRoom.
+	NoRoom bool
 }
 
 func (r *Reader) isFollower() bool { return r.ReplicaID >= 0 }
@@ -41,7 +43,7 @@ func (p *Partition) ReadRecords(now time.Time, r *Reader, want *FetchPartition, 
 	}
 	e, err := p.FollowerFetched(now, FollowerFetch{
 		ReplicaID: r.ReplicaID, LeaderEpoch: at.epoch, BrokerEpoch: r.BrokerEpoch, Offset: want.FetchOffset,
-		LogStart: want.LogStartOffset, LeaderEnd: at.logEnd,
+		LogStart: want.LogStartOffset, LeaderEnd: at.logEnd, NoRoom: r.NoRoom,
 	})
 	if err != nil {
 		result.release()
@@ -222,9 +224,9 @@ func (p *Partition) available(r *Reader, want *FetchPartition, enough int) avail
 			return availability{now: true}
 		}
 	}
-	a := availability{news: r.isFollower() && want.HighWatermark < at.highWatermark}
+	a := availability{news: r.isFollower() && want.HighWatermark < min(at.highWatermark, want.FetchOffset)}
 	switch bound := at.bound(r); {
-	case want.FetchOffset >= bound:
+	case want.FetchOffset >= bound || r.NoRoom:
 	case enough <= 1:
 		a.size, a.now = 1, true // the usual minimum: whatever there is
 	default:

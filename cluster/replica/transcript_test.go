@@ -167,7 +167,7 @@ func (s *script) fetched() string {
 	id := s.firstNum()
 	e, err := s.p.FollowerFetched(s.now, FollowerFetch{
 		ReplicaID: id, LeaderEpoch: NoEpoch, Offset: s.num("at", 0), BrokerEpoch: s.num("broker-epoch", int64(id)+100),
-		LogStart: s.num("log-start", 0), LeaderEnd: s.log.end,
+		LogStart: s.num("log-start", 0), LeaderEnd: s.log.end, NoRoom: s.d.HasArg("no-room"),
 	})
 	return s.effects(e, err)
 }
