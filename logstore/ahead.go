@@ -9,7 +9,7 @@ import (
 // What Config.WriteAheadBytes and HotBytes should be where it pays, as measured
 // (docs/performance.md).
 const (
-	DefaultWriteAhead = 128 << 10
+	DefaultWriteAhead = 64 << 10
 	DefaultHotBytes   = 256 << 10
 )
 

@@ -36,11 +36,18 @@ const (
 	aheadRetryMs = 60_000
 )
 
+// MaxBlockBytes is the size of the largest block of zeros.
+const MaxBlockBytes = 256 << 10
+
+// zeros is never written to: so it takes no memory either, since the system has one page of
+// zeros for all that was not written.
+var zeros [MaxBlockBytes]byte
+
 // AheadParams say what WriteAhead prepares for.
 type AheadParams struct {
 	Now         time.Time
 	AppendBytes int // of the append that is about to come
-	BlockBytes  int // of a block of zeros; at least 1
+	BlockBytes  int // of a block of zeros; 1 to MaxBlockBytes
 	HotBytes    int // appended within a second, they make the segment hot
 }
 
@@ -58,7 +65,7 @@ func (s *Segment) WriteAhead(p AheadParams) (int, error) {
 		return 0, fmt.Errorf("prepare segment %d: %w", s.base, err)
 	}
 	defer s.releaseWritten(f)
-	written, err := f.WriteAt(s.opts.Pool.zeros(p.BlockBytes), from)
+	written, err := f.WriteAt(zeros[:p.BlockBytes], from)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -98,16 +105,6 @@ func (s *Segment) Ahead() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return max(0, s.ahead.end-s.size)
-}
-
-// zeros are n of them. Nobody writes to what is returned.
-func (p *FilePool) zeros(n int) []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.zeroBlock) < n {
-		p.zeroBlock = make([]byte, n)
-	}
-	return p.zeroBlock[:n]
 }
 
 // zeroFrom reports whether a file holds nothing but zeros from a position on.

@@ -42,7 +42,6 @@ type FilePool struct {
 	indexBytes int64 // of all indexes in memory
 	idleFiles  ring  // open and not in use
 	idleIndex  ring  // in memory and not in use
-	zeroBlock  []byte
 }
 
 // NewFilePool returns an empty pool.
