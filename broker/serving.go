@@ -30,7 +30,7 @@ func (b *Broker) openListeners(ctx context.Context) error {
 		if isController && len(b.cfg.Quorum.Voters)+len(b.cfg.Quorum.BootstrapServers) == 0 {
 			continue
 		}
-		bound, err := b.env.Listen(ctx, l.Address(), socketOptions(&b.cfg.Network))
+		bound, err := b.env.Listen(ctx, l.Address(), socketOptions(b.cfg))
 		switch {
 		case err != nil:
 			return fmt.Errorf("listeners: %s: %w", l, err)
@@ -144,13 +144,19 @@ func (b *Broker) resign(context.Context) error {
 	return nil
 }
 
-// socketOptions are the socket.* keys, where -1 is the system's choice.
-func socketOptions(n *configs.Network) wire.ListenOptions {
-	return wire.ListenOptions{
-		Backlog:            int(n.ListenBacklog),
-		SendBufferBytes:    int(max(n.SendBufferBytes, 0)),
-		ReceiveBufferBytes: int(max(n.ReceiveBufferBytes, 0)),
+// socketOptions are the socket.* keys, where -1 is the system's choice. So is a receive
+// buffer whose size nobody has set: Kafka's default of 100 KiB is less than one request of
+// its producer, which then arrives in several pieces, each with a wait of its own; the
+// system gives a connection more if it brings much.
+func socketOptions(cfg *configs.Broker) wire.ListenOptions {
+	o := wire.ListenOptions{
+		Backlog:         int(cfg.Network.ListenBacklog),
+		SendBufferBytes: int(max(cfg.Network.SendBufferBytes, 0)),
 	}
+	if cfg.IsSet("socket.receive.buffer.bytes") {
+		o.ReceiveBufferBytes = int(max(cfg.Network.ReceiveBufferBytes, 0))
+	}
+	return o
 }
 
 // servesEarly tells whether a listener is that of the brokers of a cluster of several,
