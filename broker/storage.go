@@ -149,6 +149,9 @@ func (b *Broker) openMetadata(context.Context) error {
 	for _, v := range b.cfg.Quorum.Voters {
 		options.Voters = append(options.Voters, v.ID)
 	}
+	if !options.BootstrapSelf {
+		options.Timing = metalog.TimingForQuorum().WithTimeouts(b.cfg.Quorum.FetchTimeout, b.cfg.Quorum.ElectionTimeout)
+	}
 	if b.door != nil {
 		options.Stream, options.Address = b.door, b.quorumAddress()
 	}

@@ -148,6 +148,25 @@ func TimingForQuorum() Timing {
 	}
 }
 
+// shortestTimeout is the least that a node can keep to.
+const shortestTimeout = 20 * time.Millisecond
+
+// WithTimeouts is t with what controller.quorum.fetch.timeout.ms (how long a follower waits
+// for its leader) and controller.quorum.election.timeout.ms (a candidate for votes) say;
+// zero: not set. A leader's lease ends before its followers look for another one, and Raft
+// wants a candidate to wait no shorter than a follower.
+func (t Timing) WithTimeouts(fetch, election time.Duration) Timing {
+	if fetch > 0 {
+		t.HeartbeatTimeout = max(fetch, shortestTimeout)
+		t.LeaderLease, t.CommitTimeout = t.HeartbeatTimeout*3/4, t.HeartbeatTimeout/2
+	}
+	if election > 0 {
+		t.ElectionTimeout = election
+	}
+	t.ElectionTimeout = max(t.ElectionTimeout, t.HeartbeatTimeout)
+	return t
+}
+
 // TimingForOne is for the only voter: it elects itself at once whatever the timeouts, and
 // long ones cost no CPU when idle.
 func TimingForOne() Timing {
