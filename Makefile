@@ -233,9 +233,9 @@ sim-repro: ## the real tier with one SEED= alone, printing schedule and history
 	KLAMM_SEED=$(SEED) $(GO) test -tags synctests -count=1 -v -run '$(or $(RUN),Seeds)' ./broker/simtest
 
 .PHONY: bench
-bench: build ## what klamm promises beside Apache Kafka 4.4, in turns: ROUNDS (5), PART (all) of them (needs Java, and Maven once)
+bench: build ## what klamm promises beside Apache Kafka 4.4, in turns: ROUNDS (5), PART (all of one broker); PART=cluster of three, PART=elections MINUTES=10 (needs Java, and Maven once)
 	cd compat-tests && KLAMM_BINARY=$(CURDIR)/$(BIN) ROUNDS=$(ROUNDS) MB=$(MB) WARM_MB=$(WARM_MB) \
-	  $(GO) test -count=1 -timeout 60m -run '^$$' -bench 'Targets/$(PART)' -benchtime 1x ./bench
+	  $(GO) test -count=1 -timeout 60m -run '^$$' -bench '$(if $(filter cluster% elections,$(PART)),ClusterTargets,^BenchmarkTargets$$$$)/$(PART)' -benchtime 1x ./bench
 
 .PHONY: bench-alone
 bench-alone: build ## start, idle and load of klamm alone, and of its packages

@@ -19,7 +19,7 @@ import (
 
 func dial(b *testing.B, addr string, opts ...kgo.Opt) *kgo.Client {
 	b.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr)}, opts...)...)
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(addr, ",")...)}, opts...)...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -122,23 +122,24 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(float64(resident(b, broker.Pid()))/(1<<20), "MiB-resident")
 }
 
-// cpu is the user and system time that a process has used.
-func cpu(b *testing.B, pid int) time.Duration {
+// cpu is the user and system time that processes have used.
+func cpu(b *testing.B, pids ...int) (used time.Duration) {
 	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	var ticks int64
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			b.Fatal(err)
 		}
-		ticks += n
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		for _, f := range fields[11:13] {
+			ticks, err := strconv.ParseInt(f, 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			used += time.Duration(ticks) * 10 * time.Millisecond
+		}
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond
+	return used
 }
 
 func resident(b *testing.B, pid int) int64 {

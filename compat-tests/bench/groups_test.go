@@ -42,13 +42,13 @@ func BenchmarkGroupsBesideKafka(b *testing.B) {
 	}
 	for _, s := range list {
 		b.Run("commit/"+s.name, func(b *testing.B) {
-			begin, before := time.Now(), cpu(b, s.pid)
+			begin, before := time.Now(), cpu(b, s.pids...)
 			for b.Loop() {
 				commitAll(b, s, "commits", commitsInAll)
 			}
 			commits := float64(commitsInAll) * float64(b.N)
 			b.ReportMetric(commits/time.Since(begin).Seconds(), "commits/s")
-			b.ReportMetric((cpu(b, s.pid)-before).Seconds()*1e6/commits, "broker-cpu-us/commit")
+			b.ReportMetric((cpu(b, s.pids...)-before).Seconds()*1e6/commits, "broker-cpu-us/commit")
 		})
 	}
 }

@@ -14,12 +14,15 @@ import (
 	"github.com/klamm-mq/klamm/compat-tests/java"
 )
 
-// subject is a broker under load.
+// subject is a broker under load, or a cluster.
 type subject struct {
 	name string
-	addr string
-	pid  int
+	addr string // bootstrap servers
+	pids []int
 }
+
+// replicas of each partition of a topic.
+func (s subject) replicas() int16 { return int16(len(s.pids)) }
 
 // subjects are three brokers, each on a directory of its own, that acknowledge at
 // different times: Klamm after the disk has it, Klamm and Kafka after the page cache has.
@@ -28,9 +31,9 @@ func subjects(b *testing.B) []subject {
 	replicated := harness.Start(b, "durability=replicated")
 	kafka := java.StartBroker(b, harness.FreePort(b), harness.FreePort(b))
 	list := []subject{
-		{"klamm-fsync", fsync.Addr, fsync.Pid()},
-		{"klamm-replicated", replicated.Addr, replicated.Pid()},
-		{"kafka", kafka.Addr, kafka.Pid()},
+		{"klamm-fsync", fsync.Addr, []int{fsync.Pid()}},
+		{"klamm-replicated", replicated.Addr, []int{replicated.Pid()}},
+		{"kafka", kafka.Addr, []int{kafka.Pid()}},
 	}
 	for _, s := range list {
 		newLoad(1<<10, 128<<20).produce(b, s, "warm") // also for the JVM's compiler
@@ -89,7 +92,7 @@ func (l load) fetch(b *testing.B, s subject, topic string) {
 
 // measure runs do and reports the rate and what the broker spent.
 func (l load) measure(b *testing.B, s subject, do func(i int)) {
-	begin, before := time.Now(), cpu(b, s.pid)
+	begin, before := time.Now(), cpu(b, s.pids...)
 	i := 0
 	for b.Loop() {
 		do(i)
@@ -97,7 +100,7 @@ func (l load) measure(b *testing.B, s subject, do func(i int)) {
 	}
 	bytes := float64(l.total) * float64(b.N)
 	b.ReportMetric(bytes/1e6/time.Since(begin).Seconds(), "MB/s")
-	b.ReportMetric((cpu(b, s.pid)-before).Seconds()/(bytes/1e9), "broker-cpu-s/GB")
+	b.ReportMetric((cpu(b, s.pids...)-before).Seconds()/(bytes/1e9), "broker-cpu-s/GB")
 }
 
 // BenchmarkBesideKafka puts the same loads of franz-go on Klamm and on a Kafka 4.4 with
@@ -137,7 +140,7 @@ func BenchmarkBesideKafka(b *testing.B) {
 		b.Run("resident/"+s.name, func(b *testing.B) {
 			for b.Loop() {
 			}
-			b.ReportMetric(float64(resident(b, s.pid))/(1<<20), "MiB-resident")
+			b.ReportMetric(float64(resident(b, s.pids[0]))/(1<<20), "MiB-resident")
 		})
 	}
 }

@@ -45,7 +45,7 @@ func (f *field) resident(partitions int32) value {
 		}
 		clients.Wait()
 		deleteTopics(b, s, name)
-		return float64(peakResident(b, s.pid)) / (1 << 20)
+		return float64(peakResident(b, s.pids[0])) / (1 << 20)
 	}
 }
 

@@ -42,8 +42,9 @@ type target struct {
 type kind int
 
 const (
-	ofKafka kind = iota // at most limit times Kafka's
-	atMost              // at most limit
+	ofKafka        kind = iota // at most limit times Kafka's
+	atMost                     // at most limit
+	atLeastOfKafka             // at least limit times Kafka's
 )
 
 // topic is a name for topics that the figure needs.
@@ -60,8 +61,12 @@ func (t target) topic() string {
 func (t target) verdict(found []spread) string {
 	klamm, kafka := found[0].median(), found[len(found)-1].median()
 	promise, kept := fmt.Sprintf("≤ %s", figure(t.limit)), klamm <= t.limit
-	if t.kind == ofKafka {
+	switch t.kind {
+	case atMost:
+	case ofKafka:
 		promise, kept = fmt.Sprintf("≤ %s × Kafka's: %s", figure(t.limit), figure(klamm/kafka)), klamm <= t.limit*kafka
+	case atLeastOfKafka:
+		promise, kept = fmt.Sprintf("≥ %s × Kafka's: %s", figure(t.limit), figure(klamm/kafka)), klamm >= t.limit*kafka
 	}
 	if !kept {
 		return promise + ", MISSED"

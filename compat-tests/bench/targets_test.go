@@ -54,9 +54,9 @@ func newField(b *testing.B) *field {
 	replicated, fsync := harness.Start(b, "durability=replicated"), harness.Start(b)
 	f := &field{
 		subjects: []subject{
-			{"klamm-replicated", replicated.Addr, replicated.Pid()},
-			{"klamm-fsync", fsync.Addr, fsync.Pid()},
-			{"kafka", kafka.Addr, kafka.Pid()},
+			{"klamm-replicated", replicated.Addr, []int{replicated.Pid()}},
+			{"klamm-fsync", fsync.Addr, []int{fsync.Pid()}},
+			{"kafka", kafka.Addr, []int{kafka.Pid()}},
 		},
 		rounds: number(b, "ROUNDS", 5),
 		bytes:  int64(number(b, "MB", 1024)) << 20,
@@ -94,9 +94,9 @@ func (f *field) part(b *testing.B, name string, t target, measure value) {
 func (f *field) produced(partitions int32) value {
 	return func(b *testing.B, s subject, name string) float64 {
 		createTopic(b, s, name, partitions)
-		before := cpu(b, s.pid)
+		before := cpu(b, s.pids...)
 		produceJava(b, s, name, f.bytes)
-		used := cpu(b, s.pid) - before
+		used := cpu(b, s.pids...) - before
 		deleteTopics(b, s, name)
 		return used.Seconds() / (float64(f.bytes) / 1e9)
 	}
@@ -108,9 +108,9 @@ func (f *field) consumed(partitions int32) value {
 	return func(b *testing.B, s subject, name string) float64 {
 		createTopic(b, s, name, partitions)
 		produceJava(b, s, name, f.bytes)
-		before := cpu(b, s.pid)
+		before := cpu(b, s.pids...)
 		consumeJava(b, s, name, f.bytes)
-		used := cpu(b, s.pid) - before
+		used := cpu(b, s.pids...) - before
 		deleteTopics(b, s, name)
 		return used.Seconds() / (float64(f.bytes) / 1e9)
 	}

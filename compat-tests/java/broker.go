@@ -113,7 +113,7 @@ func (b *Broker) launch() {
 func (b *Broker) await() {
 	if err := awaitPort(b.t.Context(), b.Addr); err != nil {
 		b.Kill()
-		b.failed = fmt.Errorf("Kafka does not open %s: %w\n%s", b.Addr, err, b.log.String())
+		b.failed = fmt.Errorf("port %s of Kafka does not open: %w\n%s", b.Addr, err, b.log.String())
 	}
 }
 
