@@ -84,6 +84,9 @@ func startLoad(t *testing.T, o loadOptions) *load {
 		l.startTopic(i, k)
 	}
 	l.goOn("first acknowledgements and records", time.Time{}, startBound)
+	if i := slices.IndexFunc(l.kinds, func(k kind) bool { return k.name == "librdkafka" }); l.watched && i >= 0 {
+		l.followWithKcat(l.topics[i], l.histories[i]) // it ends where a topic is not known yet
+	}
 	return l
 }
 
@@ -120,9 +123,6 @@ func (l *load) startTopic(i int, k kind) {
 	if l.watched {
 		l.follow(topic, h)
 		l.writeWhatIsRefused(topic)
-		if k.name == "librdkafka" {
-			l.followWithKcat(topic, h)
-		}
 	}
 	reader := l.readerOf(i)
 	for m := range members {
