@@ -211,6 +211,16 @@ oracle: ## every scenario of conform against Klamm and a running Kafka 4.4, RUNS
 oracle-record: ## record Kafka's answers again, from a fresh Kafka and once more to be sure
 	cd compat-tests && RECORD=$(CURDIR)/conform/transcripts/kafka-4.4 $(GO) test -count=1 -timeout 60m -run '^TestRecord$$' ./oracle
 
+.PHONY: oracle-cluster
+oracle-cluster: ## the scenarios of clusters against three nodes of Klamm and of Kafka 4.4, whose processes are killed, stopped and paused (the same)
+	cd compat-tests && SCENARIOS='$(SCENARIOS)' EVIDENCE=$(if $(SCENARIOS),,$(CURDIR)/docs/evidence/oracle.txt) \
+	  $(GO) test -count=1 -timeout 120m -v -run '^TestClusterOracle$$' ./oracle
+
+.PHONY: oracle-cluster-record
+oracle-cluster-record: ## record what three nodes of Kafka answer again, twice to be sure
+	cd compat-tests && RECORD=$(CURDIR)/conform/transcripts/kafka-4.4-cluster \
+	  $(GO) test -count=1 -timeout 240m -v -run '^TestClusterRecord$$' ./oracle
+
 .PHONY: oracle-generate
 oracle-generate: ## random sequences from SEED (1) on, for DURATION (1m), on both brokers
 	cd compat-tests && SEED=$(SEED) DURATION=$(DURATION) EVIDENCE=$(CURDIR)/docs/evidence/oracle.txt \

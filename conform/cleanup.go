@@ -12,14 +12,21 @@ import (
 
 // cleanWait bounds the deletion of what a run made. It does not end with the run: names
 // are given back after an interrupt, too.
-const cleanWait = 30 * time.Second
+const (
+	cleanWait        = 30 * time.Second
+	clusterCleanWait = 10 * time.Minute // nodes start again
+)
 
 // OwnsGroup notes that a group of the run's may exist, to be deleted at the end.
 func (r *R) OwnsGroup(name string) { r.groups = append(r.groups, r.Name(name)) }
 
 // close deletes what the run made and ends its connections.
 func (r *R) close() (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cleanWait)
+	wait := cleanWait
+	if r.failed {
+		wait = clusterCleanWait
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), wait)
 	defer cancel()
 	r.ctx = ctx
 	for name := range r.conns { // members leave, sessions end, and nothing half-read remains

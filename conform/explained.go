@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // maxExplained bounds the explanations: a broker with more differs too much.
@@ -63,6 +65,11 @@ func readExplanation(text string) (*Explanation, error) {
 	for _, api := range APIs() {
 		if api.Name == f[0] {
 			e.Key = api.Key
+		}
+	}
+	for key := range int16(kmsg.MaxKey + 1) { // what nodes alone send each other
+		if e.Key == -2 && kmsg.NameForKey(key) == f[0] {
+			e.Key = key
 		}
 	}
 	if e.Key == -2 {

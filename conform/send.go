@@ -173,7 +173,11 @@ func (r *R) Quiet(req kmsg.Request) kmsg.Response { return r.quiet("quiet", req)
 
 func (r *R) quiet(conn string, req kmsg.Request) kmsg.Response {
 	p := r.Start(conn, "", req)
-	resp, err := p.receive(answerWait)
+	patience := answerWait
+	if r.Count() > 1 { // there may be no active controller
+		patience = clusterWait
+	}
+	resp, err := p.receive(patience)
 	if resp == nil {
 		r.Disconnect(conn)
 		r.Fail("%s v%d: %w", kmsg.NameForKey(req.Key()), req.GetVersion(), err)

@@ -22,6 +22,7 @@ type symbols struct {
 	nodes     []int32           // the cluster's node ids, ascending
 	addrs     map[string]string // host, and host:port
 	listeners map[int32]string  // host:port of the nodes
+	processes Nodes
 	uuids     map[[16]byte]string
 	ids       map[string]int               // how many ids have been called by a name
 	seen      map[string]map[string]string // kind → value → symbol
@@ -31,7 +32,7 @@ type symbols struct {
 func newSymbols(start time.Time, prefix string, t *Target) *symbols {
 	return &symbols{
 		base:   start.Add(-time.Hour).UnixMilli(),
-		prefix: prefix, clusterID: t.clusterID, nodes: t.nodes, addrs: t.addrs, listeners: t.listeners,
+		prefix: prefix, clusterID: t.clusterID, nodes: t.nodes, addrs: t.addrs, listeners: t.listeners, processes: t.processes,
 		uuids: map[[16]byte]string{}, ids: map[string]int{}, seen: map[string]map[string]string{},
 	}
 }
@@ -86,6 +87,9 @@ func (s *symbols) port(v int64) string {
 	for id, addr := range s.listeners {
 		if len(s.nodes) > 1 && strings.HasSuffix(addr, ":"+number) {
 			return "port-of-" + s.node(id)
+		}
+		if s.processes != nil && strings.HasSuffix(s.processes.Controller(id), ":"+number) {
+			return "controller-of-" + s.node(id)
 		}
 	}
 	for addr := range s.addrs {

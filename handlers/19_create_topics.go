@@ -24,7 +24,7 @@ func (h *Handlers) createTopics(ctx context.Context, c call, req *kmsg.CreateTop
 	failed := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 	for i := range req.Topics {
 		topic := kmsg.NewCreateTopicsResponseTopic()
-		topic.Topic = req.Topics[i].Topic
+		topic.Topic, topic.Configs = req.Topics[i].Topic, []kmsg.CreateTopicsResponseTopicConfig{}
 		topic.ErrorCode, topic.ErrorMessage = kafkaerr.Code(err), kafkaerr.Message(err)
 		failed.Topics = append(failed.Topics, topic)
 	}

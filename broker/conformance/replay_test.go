@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,15 +54,25 @@ func TestReplay(t *testing.T) {
 
 // A recording is of a scenario that exists, under its API, and every scenario has one.
 func TestRecordingsAreOfScenarios(t *testing.T) {
-	recorded, err := transcripts.Load()
+	single, err := transcripts.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
+	clusters, err := transcripts.LoadCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkRecordings(t, single, scenarios.All())
+	checkRecordings(t, clusters, scenarios.Cluster())
+}
+
+func checkRecordings(t *testing.T, recorded map[string]conform.Transcript, list []conform.Scenario) {
+	t.Helper()
 	has := map[int16]bool{}
 	for _, transcript := range recorded {
 		has[transcript.Key] = true
 	}
-	for _, s := range scenarios.All() {
+	for _, s := range list {
 		transcript, ok := recorded[s.Name]
 		switch {
 		case !ok && !has[s.Key]: // an API that Kafka advertises only with some plugin
@@ -87,7 +98,11 @@ func TestExplanationsAreRowsOfTheDivergencePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range why.Rows() {
+	ofClusters, err := transcripts.ClusterExplanations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range slices.Concat(why.Rows(), ofClusters.Rows()) {
 		if !strings.Contains(string(page), "\n| "+row+" |") {
 			t.Errorf("docs/divergence.md has no row %s", row)
 		}

@@ -22,5 +22,7 @@ func (s *state) unregisterBroker(call Call) decision {
 	s.opts.Logger.Info("broker is unregistered", "broker", b.ID, "epoch", b.Epoch, "by", call.Principal)
 	// The registration goes last, so that records cut short by a failure are made again.
 	records := append(s.removeFromISRs(b.ID), metadata.UnregisterBrokerRecord{ID: b.ID, Epoch: b.Epoch})
-	return decision{records: records, response: req.ResponseKind()}
+	response := kmsg.NewPtrUnregisterBrokerResponse()
+	response.ErrorMessage = new(string) // Kafka's is empty, not null
+	return decision{records: records, response: response}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // warmWait is how long a broker may take until its coordinators have loaded.
-const warmWait = 2 * time.Minute
+const warmWait = 5 * time.Minute
 
 func startKlamm(t *testing.T, settings ...string) *harness.Broker {
 	t.Helper()

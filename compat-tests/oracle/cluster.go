@@ -3,6 +3,8 @@ package oracle
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +34,7 @@ func (c klammNodes) Stop(id int32) error {
 
 func (c klammNodes) Start(id int32) error { return c.node(id).TryStart() }
 
-func (c klammNodes) Pause(id int32) error  { return syscall.Kill(c.node(id).Pid(), syscall.SIGSTOP) }
+func (c klammNodes) Pause(id int32) error  { return pause(c.node(id).Pid()) }
 func (c klammNodes) Resume(id int32) error { return syscall.Kill(c.node(id).Pid(), syscall.SIGCONT) }
 
 func (c klammNodes) Controller(id int32) string { return c.Controllers[id-1] }
@@ -50,10 +52,35 @@ func (c kafkaNodes) Stop(id int32) error { c.node(id).Stop(); return nil }
 
 func (c kafkaNodes) Start(id int32) error { c.node(id).Start(); return nil }
 
-func (c kafkaNodes) Pause(id int32) error  { return syscall.Kill(c.node(id).Pid(), syscall.SIGSTOP) }
+func (c kafkaNodes) Pause(id int32) error  { return pause(c.node(id).Pid()) }
 func (c kafkaNodes) Resume(id int32) error { return syscall.Kill(c.node(id).Pid(), syscall.SIGCONT) }
 
 func (c kafkaNodes) Controller(id int32) string { return c.controllers[id-1] }
+
+// pause sends SIGSTOP, and returns when every thread has stopped: until the one that takes
+// the signal has its turn, the others go on.
+func pause(pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			return fmt.Errorf("no threads of %d: %w", pid, err)
+		}
+		if !slices.ContainsFunc(threads, running) {
+			return nil
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// running reports whether a thread does not stand still.
+func running(stat string) bool {
+	text, err := os.ReadFile(stat)
+	_, state, ok := strings.Cut(string(text), ") ")
+	return err == nil && ok && !strings.HasPrefix(state, "T")
+}
 
 // startKlammCluster starts three nodes.
 func startKlammCluster(t *testing.T) *conform.Target {

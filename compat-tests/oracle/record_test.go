@@ -42,14 +42,14 @@ func record(t *testing.T) map[string][]byte {
 		t.FailNow()
 	}
 	dir := t.TempDir()
-	write(t, dir, outcomes)
+	write(t, transcripts.Write, dir, outcomes)
 	if to := os.Getenv("RECORD"); to != "" {
-		write(t, to, outcomes)
+		write(t, transcripts.Write, to, outcomes)
 	}
 	return read(t, dir)
 }
 
-func write(t *testing.T, dir string, outcomes []conform.Outcome) {
+func write(t *testing.T, by func(string, []conform.Outcome) error, dir string, outcomes []conform.Outcome) {
 	t.Helper()
 	old, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
@@ -60,7 +60,7 @@ func write(t *testing.T, dir string, outcomes []conform.Outcome) {
 			t.Fatal(err)
 		}
 	}
-	if err := transcripts.Write(dir, outcomes); err != nil {
+	if err := by(dir, outcomes); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,11 +11,9 @@ import (
 func clusterAdmin() []conform.Scenario {
 	return []conform.Scenario{
 		{Name: "cluster-admin/create-topics", Key: 19, Run: createOnCluster},
-		{Name: "cluster-admin/create-topics-without-a-node", Key: 19, Faults: true, Run: createWithoutNode},
 		{Name: "cluster-admin/placement", Key: 19, Run: placement},
 		{Name: "cluster-admin/create-partitions", Key: 37, Run: growOnCluster},
 		{Name: "cluster-admin/reassign", Key: 45, Needs: []int16{46}, Run: reassignOnCluster},
-		{Name: "cluster-admin/reassign-to-a-dead-node", Key: 45, Needs: []int16{46}, Faults: true, Run: reassignToDead},
 		{Name: "cluster-admin/delete-topics", Key: 20, Run: deleteOnCluster},
 		{Name: "cluster-admin/configs-of-other-nodes", Key: 32, Needs: []int16{33, 44}, Run: configsElsewhere},
 		{Name: "cluster-admin/log-dirs", Key: 35, Needs: []int16{34}, Run: dirsOnCluster},
@@ -72,43 +70,6 @@ func createOnCluster(r *conform.R) {
 		r.AwaitPartition(name, 0, conform.Replicas{Leader: 2, ISR: []int{0, 1, 2}})
 		describeTopic(r, "made", name)
 	}
-}
-
-// createWithoutNode makes topics while the third node is gone.
-func createWithoutNode(r *conform.R) {
-	r.Kill(2)
-	r.AwaitBrokers()
-	for _, v := range []int16{2, 7} {
-		for _, c := range []struct {
-			title    string
-			replicas int16
-		}{{"one replica", 1}, {"two replicas", 2}, {"three replicas", 3}, {"four replicas", 4}, {"default", -1}} {
-			everywhere(r, c.title, func() *kmsg.CreateTopicsRequest { return validate(v, newTopic(r, "new", 6, c.replicas)) })
-		}
-		for title, nodes := range map[string][]int{"only on it": {2}} {
-			everywhere(r, title, func() *kmsg.CreateTopicsRequest { return validate(v, assigned(r, "new", -1, -1, r.Nodes(nodes...))) })
-		}
-	}
-	r.Owns("first")
-	r.Owns("last")
-	r.Owns("third")
-	r.Send("it is to lead", create(7, assigned(r, "first", -1, -1, r.Nodes(2, 0, 1))))
-	r.Send("it is to follow", create(7, assigned(r, "last", -1, -1, r.Nodes(0, 1, 2))))
-	r.Send("three replicas", create(7, newTopic(r, "third", 6, 3)))
-	r.AwaitPartition("first", 0, conform.Replicas{Leader: 0, ISR: []int{0, 1}})
-	r.AwaitPartition("last", 0, conform.Replicas{Leader: 0, ISR: []int{0, 1}})
-	describeTopic(r, "made without it", "first")
-	describeTopic(r, "made without it", "last")
-	notePlaces(r, "made without it", "third")
-	r.Send("more partitions, on it", grow(3, grown(r, "last", 2, r.Nodes(2))))
-	r.Send("more partitions, also on it", grow(3, grown(r, "last", 2, r.Nodes(2, 1, 0))))
-	r.AwaitPartition("last", 1, conform.Replicas{Leader: 1, ISR: []int{0, 1}})
-	describeTopic(r, "more partitions", "last")
-	r.StartAgain(2)
-	r.AwaitPartition("first", 0, conform.Replicas{Leader: 0, ISR: []int{0, 1, 2}})
-	r.AwaitPartition("last", 0, conform.Replicas{Leader: 0, ISR: []int{0, 1, 2}})
-	describeTopic(r, "it is back", "first")
-	describeTopic(r, "it is back", "last")
 }
 
 // notePlaces notes how a topic's partitions are spread, whichever nodes they are on.
@@ -194,8 +155,12 @@ func reassignOnCluster(r *conform.R) {
 			title string
 			nodes []int32
 		}{
-			{"an unknown node", []int32{r.Node(0), unknown}}, {"a negative node", []int32{r.Node(0), -1}},
-			{"a node twice", r.Nodes(0, 0)}, {"no nodes", []int32{}}, {"cancel without one", nil}, {"where it is", r.Nodes(0, 1)},
+			{"an unknown node", []int32{r.Node(0), unknown}},
+			{"a negative node", []int32{r.Node(0), -1}},
+			{"a node twice", r.Nodes(0, 0)},
+			{"no nodes", []int32{}},
+			{"cancel without one", nil},
+			{"where it is", r.Nodes(0, 1)},
 		} {
 			everywhere(r, c.title, func() *kmsg.AlterPartitionAssignmentsRequest { return reassignTo(r, v, target{"a", 0, c.nodes}) })
 		}
@@ -224,35 +189,6 @@ func reassignOnCluster(r *conform.R) {
 		}
 		everywhere(r, title, func() *kmsg.ListPartitionReassignmentsRequest { return moving(r, "a", 0, 1) })
 	}
-}
-
-// reassignToDead begins moves that cannot end, and takes them back.
-func reassignToDead(r *conform.R) {
-	r.CreateOn("a", [][]int{{0, 1}, {1, 2}, {2, 1}})
-	r.Kill(2)
-	r.AwaitPartition("a", 1, conform.Replicas{Leader: 1, ISR: []int{1}})
-	for _, c := range []struct {
-		title string
-		p     int32
-		to    []int
-	}{{"add it", 0, []int{0, 1, 2}}, {"replace one by it", 1, []int{2, 0}}, {"only it", 0, []int{2}}, {"away from it", 2, []int{0}}} {
-		r.Send(c.title, reassignTo(r, 1, target{"a", c.p, r.Nodes(c.to...)}))
-		r.Settle()
-		if c.p != 1 {
-			everywhere(r, c.title, func() *kmsg.ListPartitionReassignmentsRequest { return moving(r, "a", c.p) })
-			describeTopic(r, c.title, "a")
-		}
-		all := moving(r, "a")
-		all.Topics = nil
-		r.SendTo(1, c.title+", all moves", all)
-	}
-	for p := range int32(3) {
-		r.Send(fmt.Sprintf("cancel the move of %d", p), reassignTo(r, 1, target{"a", p, nil}))
-		r.Send(fmt.Sprintf("cancel the move of %d again", p), reassignTo(r, 1, target{"a", p, nil}))
-	}
-	r.Settle()
-	everywhere(r, "cancelled", func() *kmsg.ListPartitionReassignmentsRequest { return moving(r, "a", 0, 1, 2) })
-	describeTopic(r, "cancelled", "a")
 }
 
 func deleteOnCluster(r *conform.R) {

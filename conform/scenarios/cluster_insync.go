@@ -127,6 +127,7 @@ func moreThanReplicas(r *conform.R) {
 // followerPaused writes while a follower that is in sync says nothing, until it is not in
 // sync any more, and again when it has come back.
 func followerPaused(r *conform.R) {
+	r.NumberFrom(r.Controller()) // which must not be paused
 	minima := []string{"1", "2"}
 	for _, minimum := range minima {
 		r.CreateOn("min"+minimum, [][]int{{0, 1}}, "min.insync.replicas", minimum)
@@ -193,6 +194,7 @@ func waitingWhileShrinking(r *conform.R) {
 
 // leaderMovesMeanwhile has Produce wait at a leader that loses its leadership.
 func leaderMovesMeanwhile(r *conform.R) {
+	r.NumberFrom(r.Controller()) // which must not be paused
 	r.CreateOn("a", [][]int{{0, 1, 2}}, "min.insync.replicas", "1")
 	produceAtNode(r, 0, "a", 0, "before")
 	r.Pause(1)
@@ -201,6 +203,10 @@ func leaderMovesMeanwhile(r *conform.R) {
 		req := produceWith(r, v, "a", 0, -1, "x")
 		req.TimeoutMillis = 14_000
 		waits = append(waits, r.Start(conform.At(0, fmt.Sprint(i)), label(v, "acks -1 to a leader that is none any more"), req))
+		end := func() kmsg.Request { q := listOf(r, 7, -1, place{"a", 0}); q.ReplicaID = -2; return q }
+		r.UntilAt(0, "the record is written", end, func(resp kmsg.Response) bool {
+			return resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset == int64(i+2)
+		})
 	}
 	moved := reassignTo(r, 0, target{"a", 0, r.Nodes(2, 0, 1)})
 	r.QuietAt(2, moved)

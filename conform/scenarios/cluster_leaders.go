@@ -28,6 +28,9 @@ func ledTwice(r *conform.R, name string) {
 	produceAtNode(r, 1, name, 0, "x", "y")
 	moveLeader(r, name, 0, 0, 1)
 	produceAtNode(r, 0, name, 0, "z")
+	r.UntilAt(1, "the high watermark at the follower", func() kmsg.Request { return fetchOf(r, 11, from{name, 0, 0}) }, func(resp kmsg.Response) bool {
+		return resp.(*kmsg.FetchResponse).Topics[0].Partitions[0].HighWatermark == 3
+	})
 }
 
 // atEach calls try for each node with its role.
@@ -62,6 +65,7 @@ func produceElsewhere(r *conform.R) {
 		r.SendWithoutAnswer(conn, "acks 0 to the "+role, req)
 		r.SendOn(conn, "after acks 0 to the "+role, metadataFor(r, "nope"))
 	}
+	r.SendTo(0, "everything is acknowledged", r.ProduceTo(9, "a", 0, batch))
 	ends(r, 0, "in the end", "a", 0)
 	ends(r, 1, "in the end", "a", 1)
 	ends(r, 2, "in the end", "a", 2)
@@ -141,8 +145,12 @@ type other struct {
 
 func others(r *conform.R) []other {
 	return []other{
-		{"the leader", r.Node(0)}, {"the follower", r.Node(1)}, {"no replica", r.Node(2)},
-		{"an unknown node", 1000}, {"a debugger", -2}, {"nobody", -3},
+		{"the leader", r.Node(0)},
+		{"the follower", r.Node(1)},
+		{"no replica", r.Node(2)},
+		{"an unknown node", 1000},
+		{"a debugger", -2},
+		{"nobody", -3},
 	}
 }
 
@@ -150,6 +158,9 @@ func others(r *conform.R) []other {
 func fetchAsReplica(r *conform.R) {
 	r.CreateOn("a", [][]int{{0, 1}})
 	produceAtNode(r, 0, "a", 0, "x")
+	r.UntilAt(1, "the high watermark at the follower", func() kmsg.Request { return fetchOf(r, 11, from{"a", 0, 0}) }, func(resp kmsg.Response) bool {
+		return resp.(*kmsg.FetchResponse).Topics[0].Partitions[0].HighWatermark == 1
+	})
 	for _, v := range conform.Versions(1) {
 		atEach(func(at int, role string) {
 			for _, as := range others(r) {

@@ -15,7 +15,6 @@ func clusterNodes() []conform.Scenario {
 		{Name: "cluster-nodes/stale-nodes", Key: 18, Needs: []int16{55}, Run: staleNodes},
 		{Name: "cluster-nodes/clients-at-controllers", Key: 60, Needs: []int16{55}, Run: clientsAtControllers},
 		{Name: "cluster-nodes/unregister", Key: 64, Faults: true, Run: unregisterNodes},
-		{Name: "cluster-nodes/unregister-a-living-one", Key: 64, Faults: true, Run: unregisterAlive},
 	}
 }
 
@@ -231,18 +230,4 @@ func unregisterNodes(r *conform.R) {
 	for _, t := range []string{"a", "b", "c"} {
 		describeTopic(r, "it is back", t)
 	}
-}
-
-// unregisterAlive unregisters a node that is in service, and is in the way of nobody then.
-func unregisterAlive(r *conform.R) {
-	r.CreateOn("a", [][]int{{0, 1, 2}})
-	r.CreateOn("b", [][]int{{2, 1}})
-	r.Send("unregister it", unregister(r, 2))
-	r.Kill(2)
-	r.AwaitPartition("b", 0, conform.Replicas{Leader: 1, ISR: []int{1}})
-	describeTopic(r, "it is forgotten", "a")
-	describeTopic(r, "it is forgotten", "b")
-	r.StartAgain(2)
-	r.AwaitPartition("a", 0, conform.Replicas{Leader: 0, ISR: []int{0, 1, 2}})
-	describeTopic(r, "it is back", "a")
 }

@@ -1,7 +1,9 @@
 package scenarios
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/klamm-mq/klamm/conform"
@@ -12,7 +14,7 @@ import (
 func TestScenariosAreNamed(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z_-]+/[A-Za-z0-9._ -]+$`)
 	seen := map[string]bool{}
-	for _, s := range All() {
+	for _, s := range slices.Concat(All(), Cluster()) {
 		if seen[s.Name] {
 			t.Errorf("two scenarios are called %s", s.Name)
 		}
@@ -51,6 +53,11 @@ func TestLabelsAreUnique(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ofClusters, err := transcripts.LoadCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(recorded, ofClusters)
 	for name, transcript := range recorded {
 		seen := map[string]bool{}
 		for _, step := range transcript.Steps {

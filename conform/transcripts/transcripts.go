@@ -90,6 +90,16 @@ func explanations(name string) (conform.Explanations, error) {
 
 // Write writes the transcripts of outcomes into a directory, a file for each API.
 func Write(to string, outcomes []conform.Outcome) error {
+	return writeBy("oracle-record", to, outcomes)
+}
+
+// WriteCluster is Write for those of three nodes.
+func WriteCluster(to string, outcomes []conform.Outcome) error {
+	return writeBy("oracle-cluster-record", to, outcomes)
+}
+
+// writeBy also says in each file what wrote it.
+func writeBy(what, to string, outcomes []conform.Outcome) error {
 	byKey := map[int16][]conform.Transcript{}
 	for _, o := range outcomes {
 		if o.Skipped == "" {
@@ -98,7 +108,7 @@ func Write(to string, outcomes []conform.Outcome) error {
 	}
 	for key, of := range byKey {
 		var b bytes.Buffer
-		fmt.Fprintf(&b, "# Recorded from Apache Kafka 4.4.0 by `make oracle-record`.\n\n")
+		fmt.Fprintf(&b, "# Recorded from Apache Kafka 4.4.0 by `make %s`.\n\n", what)
 		if err := conform.WriteTranscripts(&b, of); err != nil {
 			return err
 		}

@@ -12,7 +12,14 @@ import (
 
 // A recording that is read and written again is the same file: nothing in it is lost.
 func TestRecordingsAreReadWhole(t *testing.T) {
-	all, err := Load()
+	t.Run("single", func(t *testing.T) { readWhole(t, dir, Load, Write) })
+	t.Run("cluster", func(t *testing.T) { readWhole(t, clusterDir, LoadCluster, WriteCluster) })
+}
+
+type writer func(to string, outcomes []conform.Outcome) error
+
+func readWhole(t *testing.T, dir string, load func() (map[string]conform.Transcript, error), write writer) {
+	all, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +32,14 @@ func TestRecordingsAreReadWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if filepath.Ext(entry.Name()) == ".txt" && !bytes.Equal(rewritten(t, want, all), want) {
+		if filepath.Ext(entry.Name()) == ".txt" && !bytes.Equal(rewritten(t, want, all, write), want) {
 			t.Errorf("%s is not what is written of it", entry.Name())
 		}
 	}
 }
 
 // rewritten is a recording as it is written once more.
-func rewritten(t *testing.T, recording []byte, all map[string]conform.Transcript) []byte {
+func rewritten(t *testing.T, recording []byte, all map[string]conform.Transcript, write writer) []byte {
 	t.Helper()
 	var outcomes []conform.Outcome
 	for line := range bytes.Lines(recording) {
@@ -45,7 +52,7 @@ func rewritten(t *testing.T, recording []byte, all map[string]conform.Transcript
 		}
 	}
 	to := t.TempDir()
-	if err := Write(to, outcomes); err != nil {
+	if err := write(to, outcomes); err != nil {
 		t.Fatal(err)
 	}
 	names, err := filepath.Glob(filepath.Join(to, "*.txt"))
@@ -60,8 +67,10 @@ func rewritten(t *testing.T, recording []byte, all map[string]conform.Transcript
 }
 
 func TestExplanationsAreReadable(t *testing.T) {
-	all, err := Explanations()
-	if err != nil || len(all.Rows()) == 0 {
-		t.Errorf("%d rows, %v", len(all.Rows()), err)
+	for _, read := range []func() (conform.Explanations, error){Explanations, ClusterExplanations} {
+		all, err := read()
+		if err != nil || len(all.Rows()) == 0 {
+			t.Errorf("%d rows, %v", len(all.Rows()), err)
+		}
 	}
 }

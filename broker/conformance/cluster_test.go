@@ -1,0 +1,233 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klamm-mq/klamm/broker"
+	"github.com/klamm-mq/klamm/broker/brokertest"
+	"github.com/klamm-mq/klamm/conform"
+	"github.com/klamm-mq/klamm/conform/scenarios"
+	"github.com/klamm-mq/klamm/conform/transcripts"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/protocol/wire/memnet"
+)
+
+// Three nodes answer, fail and come back as three of Kafka's did, in virtual time.
+func TestReplayCluster(t *testing.T) {
+	reference, err := transcripts.LoadCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	why, err := transcripts.ClusterExplanations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer c.stop()
+		target := c.start()
+		chosen := chosenScenarios(t)
+		outcomes, err := conform.Run(t.Context(), target, chosen, conform.Options{Parallel: parallel})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, o := range outcomes {
+			if o.Err != nil {
+				t.Error(o.Err)
+			}
+		}
+		report := conform.Judge(target, outcomes, reference, why)
+		if len(chosen) < len(scenarios.Cluster()) {
+			report.Forgive()
+		}
+		var text strings.Builder
+		if err := report.WriteText(&text, printed); err != nil {
+			t.Fatal(err)
+		}
+		t.Log("\n" + text.String())
+		if !report.Passed {
+			t.Fail()
+		}
+	})
+}
+
+// chosenScenarios are those whose names match SCENARIOS, or all.
+func chosenScenarios(t *testing.T) (chosen []conform.Scenario) {
+	t.Helper()
+	pattern, err := regexp.Compile(os.Getenv("SCENARIOS"))
+	if err != nil {
+		t.Fatalf("SCENARIOS: %v", err)
+	}
+	for _, s := range scenarios.Cluster() {
+		if pattern.MatchString(s.Name) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen
+}
+
+// clusterSize is how many nodes there are; node i is the machine broker-i.
+const clusterSize = 3
+
+// cluster is several brokers, each on a machine of its own, that scenarios make fail.
+type cluster struct {
+	t     *testing.T
+	net   *memnet.Network
+	nodes []*node
+}
+
+type node struct {
+	id      int32
+	machine *brokertest.Machine
+	disk    *vfs.CrashFS
+	b       *broker.Broker // nil if it is down
+	dead    *atomic.Bool   // of its process
+	buried  chan struct{}  // closed when what is left of a dead process has ended
+}
+
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{t: t, net: memnet.New()}
+	var voters []string
+	for id := range int32(clusterSize) {
+		voters = append(voters, fmt.Sprintf("%d@%s", id+1, c.Controller(id+1)))
+	}
+	for i := range clusterSize {
+		id := int32(i + 1)
+		n := &node{id: id, machine: brokertest.NewMachineOn(t, c.net, machineName(id), uint64(id))}
+		n.machine.Logger = brokertest.Logger(t, slog.LevelError+1).With("node", id)
+		n.disk = vfs.NewCrash(rand.NewPCG(7, uint64(id)))
+		n.machine.Settings = append([]string{
+			"process.roles=broker,controller", fmt.Sprintf("node.id=%d", id),
+			"listeners=PLAINTEXT://" + clientAddress(id) + ",CONTROLLER://" + c.Controller(id),
+			"controller.listener.names=CONTROLLER", "controller.quorum.voters=" + strings.Join(voters, ","),
+			"log.dirs=/data", "admin.listener=",
+		}, scenarios.ClusterSettings()...)
+		c.nodes = append(c.nodes, n)
+	}
+	return c
+}
+
+func machineName(id int32) string   { return fmt.Sprintf("broker-%d", id) }
+func clientAddress(id int32) string { return fmt.Sprintf("%s:%d", machineName(id), 9090+id) }
+
+// Controller is the listener of controllers.
+func (c *cluster) Controller(id int32) string { return fmt.Sprintf("%s:%d", machineName(id), 9190+id) }
+
+// start starts all nodes, and returns them when each knows of all.
+func (c *cluster) start() *conform.Target {
+	c.t.Helper()
+	var started sync.WaitGroup
+	failed := make([]error, clusterSize)
+	for i, n := range c.nodes {
+		started.Go(func() { failed[i] = c.Start(n.id) })
+	}
+	started.Wait()
+	if err := errors.Join(failed...); err != nil {
+		c.t.Fatal(err)
+	}
+	dial := c.net.Host("client").DialContext
+	for range 1000 {
+		target, err := conform.ConnectBy(c.t.Context(), dial, clientAddress(1))
+		if err == nil && target.Size() == clusterSize {
+			target.Control(c)
+			return target
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	c.t.Fatal("the nodes do not find each other")
+	return nil
+}
+
+// Start starts a node on what its disk holds.
+func (c *cluster) Start(id int32) error {
+	n := c.nodes[id-1]
+	if n.buried != nil {
+		<-n.buried
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	dead := &atomic.Bool{}
+	env := n.machine.Env()
+	env.FS = n.disk.Process()
+	dial := env.Dial
+	env.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dead.Load() {
+			return nil, syscall.ENETDOWN
+		}
+		return dial(ctx, network, address)
+	}
+	b, err := broker.Start(ctx, brokertest.Config(c.t, n.machine.Settings...), env)
+	if err != nil {
+		return err
+	}
+	n.b, n.dead = b, dead
+	return nil
+}
+
+// Kill ends a node as SIGKILL does: nothing that it does any more reaches disk or network.
+func (c *cluster) Kill(id int32) error {
+	n := c.nodes[id-1]
+	n.dead.Store(true)
+	c.net.Crash(n.machine.Name)
+	n.disk.Kill()
+	dead, buried := n.b, make(chan struct{})
+	n.b, n.buried = nil, buried
+	go func() {
+		defer close(buried)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = dead.Stop(ctx) // its disk and network are gone
+	}()
+	return nil
+}
+
+// Stop stops a node in order.
+func (c *cluster) Stop(id int32) error {
+	n := c.nodes[id-1]
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := n.b.Stop(ctx)
+	n.b = nil
+	return err
+}
+
+// Pause takes a node off the network: to all others it is as if its time stood still.
+func (c *cluster) Pause(id int32) error {
+	c.net.Isolate(machineName(id))
+	return nil
+}
+
+// Resume brings it back.
+func (c *cluster) Resume(id int32) error {
+	c.net.Rejoin(machineName(id))
+	return nil
+}
+
+func (c *cluster) stop() {
+	var stopped sync.WaitGroup
+	for _, n := range c.nodes {
+		stopped.Go(func() {
+			if n.buried != nil {
+				<-n.buried
+			}
+			if n.b != nil {
+				brokertest.Stop(c.t, n.b)
+			}
+		})
+	}
+	stopped.Wait()
+}
