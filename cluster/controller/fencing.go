@@ -144,8 +144,14 @@ func (s *state) hasRoom(p *metadata.Partition, broker int32) bool {
 
 // replicasFailed takes single replicas out of ISR and ELR (D24), unless one is the last
 // member: then it stays, so that nobody else leads with fewer records.
-func (s *state) replicasFailed(broker int32, failed []FailedReplica) []metadata.Record {
+//
+// A replica begins anew in a new leader epoch only, whoever leads, and also if it was in
+// neither ISR nor ELR: a fetch from before, which is late, would have the leader take it into
+// the ISR with what it no longer has. Once is enough; n remembers.
+func (s *state) replicasFailed(n *session, broker int32, failed []FailedReplica) []metadata.Record {
 	var records []metadata.Record
+	known := n.failed
+	n.failed = nil
 	for _, f := range failed {
 		t := s.image.TopicByID(f.TopicID)
 		p := t.Partition(f.Partition)
@@ -153,9 +159,20 @@ func (s *state) replicasFailed(broker int32, failed []FailedReplica) []metadata.
 			continue
 		}
 		tp := topicPartition{t, p}
+		id := partitionID{t.ID, f.Partition}
+		since, told := known[id]
 		c := s.change(tp, func(r int32) bool { return r != broker && s.mayLead(p, r) }).lost(broker)
-		if r, changed := changeRecord(t.ID, c.old, c.build()); changed {
+		again := told && p.LeaderEpoch >= since && !slices.Contains(p.ISR, broker) && !slices.Contains(p.ELR, broker)
+		c.newEpoch = !again && p.Leader != metadata.NoLeader // else the next election brings one
+		next := c.build()
+		if r, changed := changeRecord(t.ID, c.old, next); changed {
 			records = append(records, r)
+		}
+		if n.failed == nil {
+			n.failed = make(map[partitionID]int32, len(failed))
+		}
+		if n.failed[id] = since; c.newEpoch {
+			n.failed[id] = next.LeaderEpoch
 		}
 	}
 	return records

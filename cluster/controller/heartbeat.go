@@ -43,7 +43,7 @@ func (s *state) heartbeat(now time.Time, call Call) decision {
 	// What failed is dealt with first, so that a broker never gets the leadership of a
 	// replica that it reports as failed. Each part sees what those before decided.
 	d := decision{records: s.directoriesOffline(b, req.OfflineLogDirs)}
-	d.records = s.after(d.records, func(s *state) []metadata.Record { return s.replicasFailed(b.ID, failed) })
+	d.records = s.after(d.records, func(s *state) []metadata.Record { return s.replicasFailed(n, b.ID, failed) })
 	next := s.nextBrokerState(b, n, req)
 	d.records = s.after(d.records, func(s *state) []metadata.Record {
 		b := s.image.Broker(b.ID)

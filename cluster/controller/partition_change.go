@@ -38,6 +38,7 @@ type partitionChange struct {
 	empty    []int32                // of these, have nothing: never the last known leader
 	recovery metadata.RecoveryState // what it should be
 	elr      []int32
+	newEpoch bool // the leader epoch rises whoever leads
 
 	// What the assignment should be. dirs belong to replicas, in their order.
 	replicas, adding, removing []int32
@@ -79,8 +80,8 @@ func (c *partitionChange) gone(replicas ...int32) *partitionChange {
 }
 
 // build gives the partition's next state: its partition epoch rises if anything differs,
-// its leader epoch if the leader does or may have lost records, or a replica is gone. To be
-// called once.
+// its leader epoch if the leader does or may have lost records, or a replica is gone or
+// begins anew. To be called once.
 func (c *partitionChange) build() *metadata.Partition {
 	c.completeReassignment()
 	c.populateELR()
@@ -100,7 +101,7 @@ func (c *partitionChange) build() *metadata.Partition {
 	}
 	p.Leader, p.ISR, p.ELR = leader, c.isr, c.elr
 	p.LastKnownELR = c.lastKnown(leader)
-	newLeadership := leader != c.old.Leader || unclean || len(exclude(c.old.Replicas, c.replicas)) > 0
+	newLeadership := leader != c.old.Leader || unclean || c.newEpoch || len(exclude(c.old.Replicas, c.replicas)) > 0
 	if newLeadership {
 		p.LeaderEpoch++
 	}

@@ -54,6 +54,9 @@ type session struct {
 	replaced  uuid.UUID
 	contested bool
 	full      []uuid.UUID // log directories without room, as its last heartbeat says
+	// failed are the replicas that it reported with its last heartbeat, each with the leader
+	// epoch that began because of that. A record that is lost later leaves metadata below it.
+	failed map[partitionID]int32
 }
 
 // notCommitted is the position of a record that is still on its way.
@@ -127,7 +130,7 @@ func (s *state) rebuild(now time.Time, image *metadata.Image) {
 	for b := range image.Brokers() {
 		n := &session{epoch: b.Epoch, position: -1}
 		if o := old[b.ID]; o != nil && o.epoch == b.Epoch {
-			n.contact, n.heard, n.position, n.full = o.contact, o.heard, o.position, o.full
+			n.contact, n.heard, n.position, n.full, n.failed = o.contact, o.heard, o.position, o.full, o.failed
 			n.replaced, n.contested = o.replaced, o.contested
 		} else if !b.Fenced {
 			n.contact = now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -272,4 +273,48 @@ func TestDamagedReplicaIsFetchedAgain(t *testing.T) {
 	}, withOptions(func(o *Options) {
 		o.OnReplicaRepaired = func(id TopicIDPartition) { repaired = append(repaired, id) }
 	}))
+}
+
+// TestRepairAwaitsALaterLeaderEpoch: a replica that fails when it is in neither ISR nor ELR
+// any more is fetched again, but not in a leader epoch in which it has fetched. A fetch of
+// before, come late, would take it into the ISR with what it has lost.
+func TestRepairAwaitsALaterLeaderEpoch(t *testing.T) {
+	pairBubble(t, func(d *duo) {
+		id := d.topic("t", 1, pair)
+		d.must(id, "a", "b")
+		d.other.stop()
+		d.flip(d.other.log(id).Path()+"/00000000000000000000.log", 70)
+		d.other.start()
+		d.lead(id, 1, 1)
+		time.Sleep(time.Second)
+		_, err := d.other.log(id).Read(logstore.ReadParams{MaxBytes: 100, UpTo: 2})
+		if err == nil {
+			t.Fatal("the damage was not noticed")
+		}
+		synctest.Wait()
+		d.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Index: id.Partition, ISR: []int32{1}})
+		expect(t, "set aside in the same epoch", d.other.count("-stray"), 0)
+		d.lead(id, 1, 1)
+		expect(t, "set aside in the next", d.other.count("-stray"), 1)
+		time.Sleep(time.Second)
+		expect(t, "fetched again", int64(d.other.log(id).LogEnd()), int64(2))
+	})
+}
+
+// flip changes a bit of a file of the other broker.
+func (d *duo) flip(name string, at int64) {
+	d.t.Helper()
+	f, err := d.other.fs.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		d.t.Fatal(err)
+	}
+	b[0] ^= 4
+	if _, err := f.WriteAt(b, at); err != nil {
+		d.t.Fatal(err)
+	}
 }

@@ -12,9 +12,14 @@ import (
 // repairable tells whether a damaged replica may be moved aside and fetched again (D24), or
 // one whose disk was replaced: metadata says that it belongs to neither ISR nor ELR any more,
 // and another broker leads. Before that it could be the last copy of what was acknowledged,
-// however bad.
+// however bad. And it says so in a later leader epoch than those in which the replica has
+// fetched: no leader counts such a fetch any more, however late it comes, and takes in a
+// replica that has lost what it had.
 func (m *Manager) repairable(h *hosted, p *metadata.Partition) bool {
+	leader, _ := h.Leader()
 	switch {
+	case leader.Epoch >= p.LeaderEpoch:
+		return false
 	case p.Leader == metadata.NoLeader || p.Leader == m.opts.BrokerID,
 		slices.Contains(p.ISR, m.opts.BrokerID), slices.Contains(p.ELR, m.opts.BrokerID):
 		return false
