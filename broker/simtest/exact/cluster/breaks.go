@@ -38,7 +38,53 @@ const (
 	NoNewEpoch
 	// RecoveredTailUnsynced takes what recovery kept as flushed without syncing it.
 	RecoveredTailUnsynced
+	// NoBrokerEpochCheck takes every fetch as one of the follower's process that is
+	// registered.
+	NoBrokerEpochCheck
+	// NoRoleCheck appends what a leader has answered also to a replica that leads by now, or
+	// follows in a later leader epoch.
+	NoRoleCheck
 )
+
+// fetchersEpoch is the broker epoch of a follower's fetch.
+func (b *broker) fetchersEpoch(req *kmsg.FetchRequest) int64 {
+	if b.w.opts.Break != NoBrokerEpochCheck {
+		return req.ReplicaState.Epoch
+	}
+	epoch, _ := b.BrokerEpoch(req.ReplicaState.ID)
+	return epoch
+}
+
+// appendAnyway appends to replicas that should refuse it.
+func (b *broker) appendAnyway(reply kmsg.Response) {
+	resp, ok := reply.(*kmsg.FetchResponse)
+	if !ok || b.w.opts.Break != NoRoleCheck {
+		return
+	}
+	for _, t := range resp.Topics {
+		for _, answer := range t.Partitions {
+			p := b.parts[replica.TopicIDPartition{TopicID: t.TopicID, Partition: answer.Partition}]
+			if p == nil || p.Failure() != nil || len(answer.RecordBatches) == 0 {
+				continue
+			}
+			if leader, leads := p.Leader(); leads {
+				_, _ = p.log.AppendAsFollower(b.w.now, answer.RecordBatches, leader.Epoch)
+			}
+		}
+	}
+}
+
+// fsync is the durability with which a break may be seen.
+func (how Break) fsync(drawn bool) bool {
+	switch how {
+	case Nothing:
+		return drawn
+	case NoBrokerEpochCheck: // what is flushed is not lost with a process
+		return false
+	default:
+		return true
+	}
+}
 
 // brokenConfig is the topic configuration of replicas.
 func (w *world) brokenConfig() logstore.Config {
@@ -51,7 +97,7 @@ func (w *world) brokenConfig() logstore.Config {
 
 // truncateByHighWatermark is what followers did before KIP-101.
 func (w *world) truncateByHighWatermark(p *partition) {
-	if w.opts.Break != TruncationByHighWatermark || p.log.Failure() != nil {
+	if w.opts.Break != TruncationByHighWatermark || p.Failure() != nil {
 		return
 	}
 	if hw := int64(p.HighWatermark()); hw < int64(p.log.LogEnd()) && !p.judged.cut {
@@ -78,8 +124,6 @@ func (w *world) breakRequest(req kmsg.Request) {
 		}
 	}
 }
-
-func (w *world) breakResponse(kmsg.Response) {}
 
 // broken leaves out records that a broken controller does not make.
 func (w *world) broken(records []metadata.Record) []metadata.Record {

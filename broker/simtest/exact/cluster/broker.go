@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/cluster/controller"
 	"github.com/klamm-mq/klamm/cluster/fetchsession"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	member "github.com/klamm-mq/klamm/cluster/node"
@@ -32,6 +34,8 @@ type broker struct {
 	sessions *fetchsession.Cache
 	parked   []*parkedFetch
 	fetchers map[fetcherKey]*fetcher
+	// fetchedBy is the fetcher of each replica that follows.
+	fetchedBy map[replica.TopicIDPartition]*fetcher
 
 	incarnation   uuid.UUID
 	previousEpoch int64 // of a clean stop
@@ -50,8 +54,9 @@ type partition struct {
 	*replica.Partition
 	id      replica.TopicIDPartition
 	topic   string
-	log     *logstore.Log
+	log     *logstore.Log // nil if there is none that can be used
 	d       *directory
+	remains bool // there are files, which could not be opened
 	waiting []*attempt
 	judged  judged
 }
@@ -60,7 +65,8 @@ func newBroker(n *node) *broker {
 	r := rand.New(rand.NewPCG(n.w.opts.Seed, uint64(n.id)<<32|uint64(n.life)))
 	b := &broker{
 		w: n.w, n: n, parts: make(map[replica.TopicIDPartition]*partition), fetchers: make(map[fetcherKey]*fetcher),
-		epoch: -1, previousEpoch: -1,
+		fetchedBy: make(map[replica.TopicIDPartition]*fetcher),
+		epoch:     -1, previousEpoch: -1,
 		sessions: fetchsession.NewCache(fetchsession.Options{Rand: r}),
 	}
 	b.incarnation, _ = uuid.New(randReader{r})
@@ -175,6 +181,12 @@ func (b *broker) register() {
 	})
 }
 
+// registered tells whether metadata has this very process.
+func (b *broker) registered() bool {
+	m := b.w.quorum.image().Broker(b.n.id)
+	return m != nil && b.epoch >= 0 && m.Epoch == b.epoch
+}
+
 // beat sends a heartbeat, and comes back.
 func (b *broker) beat() {
 	b.after(heartbeatInterval, "heartbeat", b.beat)
@@ -184,6 +196,11 @@ func (b *broker) beat() {
 	req := kmsg.NewPtrBrokerHeartbeatRequest()
 	req.Version, req.BrokerID, req.BrokerEpoch = 2, b.n.id, b.epoch
 	req.WantFence, req.WantShutdown = b.image == nil && !b.stopping, b.stopping
+	var failed []controller.FailedReplica
+	for _, id := range b.failedReplicas() {
+		failed = append(failed, controller.FailedReplica{TopicID: id.TopicID, Partition: id.Partition})
+	}
+	controller.SetFailedReplicas(req, failed)
 	if b.image != nil {
 		req.CurrentMetadataOffset = int64(b.image.Position().Index)
 	}
@@ -298,7 +315,7 @@ func (b *broker) apply(to uint64) {
 	}
 	if b.image == nil {
 		if err := b.openLogs(next); err != nil || b.n.crashed {
-			b.w.fail("CleanRecovery", "broker %d: %v", b.n.id, err)
+			b.startFailed(err)
 			return
 		}
 	}
@@ -318,13 +335,21 @@ func (b *broker) change(topic metadata.TopicChange, change metadata.PartitionCha
 		b.remove(id)
 		return
 	}
-	p := b.parts[id]
-	if p == nil {
-		if p = b.add(id, topic.Name()); p == nil {
-			return
-		}
+	if p := b.parts[id]; p != nil {
+		b.assume(p, change.New)
+	} else {
+		b.begin(id, topic.Name(), change.New)
 	}
-	b.assume(p, change.New)
+	if p := b.parts[id]; p != nil && !b.n.crashed {
+		b.repair(p, change.New)
+	}
+}
+
+// begin makes a replica that was never here, and gives it its role.
+func (b *broker) begin(id replica.TopicIDPartition, topic string, state *metadata.Partition) {
+	if p := b.add(id, topic); p != nil {
+		b.assume(p, state)
+	}
 }
 
 // openLogs opens what the directories hold, and sets aside what metadata does not place
@@ -337,17 +362,15 @@ func (b *broker) openLogs(image *metadata.Image) error {
 		if err != nil {
 			return err
 		}
-		for _, f := range report.Failed {
-			if image.Partition(f.ID.TopicID, f.ID.Partition) != nil {
-				return f.Err
-			}
+		if err := b.hostFailed(d, report.Failed, image); err != nil {
+			return err
 		}
 		var strays, empty []*logstore.Log
 		for _, l := range report.Opened {
 			p := image.Partition(l.ID().TopicID, l.ID().Partition)
 			switch {
 			case p != nil && slices.Contains(p.Replicas, b.n.id):
-				b.host(replica.TopicIDPartition{TopicID: l.ID().TopicID, Partition: l.ID().Partition}, l.ID().Topic, d, l)
+				b.host(&partition{id: replica.TopicIDPartition{TopicID: l.ID().TopicID, Partition: l.ID().Partition}, topic: l.ID().Topic, d: d, log: l}, nil)
 			case l.SizeBytes() == 0:
 				empty = append(empty, l)
 			default:
@@ -363,27 +386,89 @@ func (b *broker) openLogs(image *metadata.Image) error {
 	return nil
 }
 
-// add makes a replica that was never here.
+// hostFailed makes replicas, offline, of what could not be opened.
+func (b *broker) hostFailed(d *directory, failed []logstore.FailedLog, image *metadata.Image) error {
+	var strays []logstore.ID
+	for _, f := range failed {
+		id := replica.TopicIDPartition{TopicID: f.ID.TopicID, Partition: f.ID.Partition}
+		if p := image.Partition(id.TopicID, id.Partition); p == nil || !slices.Contains(p.Replicas, b.n.id) {
+			strays = append(strays, f.ID)
+			b.w.mended(b.n, id)
+			continue
+		}
+		if !b.w.damaged(b.n, id) {
+			return f.Err
+		}
+		b.w.tracef("%s cannot be opened: %v", f.ID, f.Err)
+		b.host(&partition{id: id, topic: f.ID.Topic, d: d, remains: true}, fmt.Errorf("%w: %w", kafkaerr.KafkaStorageError, f.Err))
+	}
+	return d.SetAsideFailed(b.w.now, strays...)
+}
+
+// startFailed ends a process that could not open its logs.
+func (b *broker) startFailed(err error) {
+	if b.n.crashed {
+		return
+	}
+	if !b.excused(err) {
+		b.w.fail("CleanRecovery", "broker %d: %v", b.n.id, err)
+	}
+	b.w.tracef("start fails: %v", err)
+	for _, d := range b.dirs {
+		_ = d.Close(b.w.now, -1)
+	}
+	b.n.crashed = true // nothing of it is of use
+}
+
+// excused tells whether an error of the storage is explained by a disk that is full.
+func (b *broker) excused(err error) bool { return logstore.MayPass(err) && b.n.disturbed() }
+
+// add makes a replica that was never here. One that cannot be created comes again.
 func (b *broker) add(id replica.TopicIDPartition, topic string) *partition {
-	d := b.dirs[0]
-	l, err := d.CreateLog(b.w.now, logstore.ID{Topic: topic, TopicID: id.TopicID, Partition: id.Partition}, b.w.plan.config)
-	if err != nil {
+	p := &partition{id: id, topic: topic, d: b.dirs[0]}
+	var err error
+	p.log, err = p.d.CreateLog(b.w.now, logstore.ID{Topic: topic, TopicID: id.TopicID, Partition: id.Partition}, b.w.plan.config)
+	switch {
+	case b.n.crashed:
+		return nil
+	case err == nil:
+		return b.host(p, nil)
+	case !b.excused(err):
 		b.w.fail("CleanRecovery", "broker %d cannot create %s-%d: %v", b.n.id, topic, id.Partition, err)
 		return nil
 	}
-	return b.host(id, topic, d, l)
+	b.w.tracef("%s-%d is not created: %v", topic, id.Partition, err)
+	b.after(b.w.plan.maxDelay*5, "create again", func() {
+		if b.parts[id] != p {
+			return
+		}
+		b.forget(p)
+		b.begin(id, topic, b.image.Partition(id.TopicID, id.Partition))
+	})
+	p.log = nil
+	return b.host(p, fmt.Errorf("%w: %w", kafkaerr.KafkaStorageError, err))
 }
 
-func (b *broker) host(id replica.TopicIDPartition, topic string, d *directory, l *logstore.Log) *partition {
-	p := &partition{id: id, topic: topic, log: l, d: d}
-	p.Partition = replica.NewPartition(replica.PartitionOptions{
-		ID: id, Topic: topic, BrokerID: b.n.id, Log: b.w.brokenLog(l),
+// host takes in a replica; failed says that its log cannot be used.
+func (b *broker) host(p *partition, failed error) *partition {
+	o := replica.PartitionOptions{
+		ID: p.id, Topic: p.topic, BrokerID: b.n.id, Failed: failed,
 		Config:  replica.TopicConfig{Log: b.w.brokenConfig(), MinInSyncCount: b.w.plan.minISR},
 		Brokers: b, ReplicaLagMax: lagMax,
-	})
-	b.parts[id] = p
+	}
+	if p.log != nil {
+		o.Log = b.w.brokenLog(p.log)
+	}
+	p.Partition = replica.NewPartition(o)
+	b.parts[p.id] = p
 	b.order = append(b.order, p)
 	return p
+}
+
+// forget takes a replica off the list.
+func (b *broker) forget(p *partition) {
+	delete(b.parts, p.id)
+	b.order = slices.DeleteFunc(b.order, func(o *partition) bool { return o == p })
 }
 
 func (b *broker) remove(id replica.TopicIDPartition) {
@@ -391,11 +476,18 @@ func (b *broker) remove(id replica.TopicIDPartition) {
 	if p == nil {
 		return
 	}
-	delete(b.parts, id)
-	b.order = slices.DeleteFunc(b.order, func(o *partition) bool { return o == p })
+	b.forget(p)
 	b.leave(p)
 	b.carryOut(p, p.Retire(kafkaerr.UnknownTopicOrPartition))
-	if err := p.d.DeleteLogs(b.w.now, p.log); err != nil {
+	b.w.mended(b.n, id)
+	var err error
+	switch {
+	case p.remains:
+		err = p.d.DeleteFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: id.TopicID, Partition: id.Partition})
+	case p.log != nil:
+		err = p.d.DeleteLogs(b.w.now, p.log)
+	}
+	if err != nil && !b.excused(err) {
 		b.w.fail("CleanDeletion", "broker %d deletes %s-%d: %v", b.n.id, p.topic, id.Partition, err)
 	}
 }
@@ -405,7 +497,7 @@ func (b *broker) assume(p *partition, state *metadata.Partition) {
 	if state.Leader != b.n.id {
 		b.carryOut(p, p.BecomeFollower(state))
 		b.w.truncateByHighWatermark(p)
-		if state.Leader == metadata.NoLeader {
+		if state.Leader == metadata.NoLeader || p.Failure() != nil {
 			b.leave(p)
 			return
 		}
@@ -413,12 +505,19 @@ func (b *broker) assume(p *partition, state *metadata.Partition) {
 		return
 	}
 	b.leave(p)
+	offline := p.Failure() != nil
 	e, err := p.BecomeLeader(b.w.now, state)
-	if err != nil {
+	switch {
+	case b.n.crashed:
+	case offline:
+	case err != nil && !b.excused(err):
 		b.w.fail("CleanRecovery", "broker %d cannot lead %s-%d: %v", b.n.id, p.topic, p.id.Partition, err)
-		return
+	case err != nil:
+		b.w.tracef("cannot lead %s-%d: %v", p.topic, p.id.Partition, err)
+		b.fail(p, err)
+	default:
+		b.carryOut(p, e)
 	}
-	b.carryOut(p, e)
 }
 
 // stop ends the process in good order.
@@ -430,7 +529,7 @@ func (b *broker) stop() {
 		for _, p := range b.order {
 			b.carryOut(p, p.Retire(kafkaerr.NotLeaderOrFollower))
 		}
-		if err := d.Close(b.w.now, b.epoch); err != nil {
+		if err := d.Close(b.w.now, b.epoch); err != nil && !b.excused(err) {
 			b.w.fail("CleanStop", "broker %d: %v", b.n.id, err)
 		}
 	}

@@ -63,6 +63,13 @@ func TestSeeds(t *testing.T) {
 		{"power cuts", total.PowerCuts, *seeds},
 		{"clean stops", total.Stops, *seeds / 4},
 		{"pauses", total.Pauses, *seeds},
+		{"damaged replicas", total.Damaged, *seeds / 20},
+		{"full disks", total.Full, *seeds / 10},
+		{"times without a leader", total.Leaderless, *seeds / 4},
+		{"reassignments", total.Reassigned, *seeds / 20},
+		{"replicas fetched again", total.Repaired, *seeds / 50},
+		{"deleted topics", total.Deleted, *seeds / 20},
+		{"times that a leader did not know its latest offset", total.NotAvailable, *seeds / 4},
 		{"new controllers", total.Controllers, *seeds},
 		{"leaderships", total.Leaders, *seeds * 4},
 		{"ISR changes", total.ISRChanges, *seeds * 8},
@@ -94,7 +101,8 @@ func TestSeedReplays(t *testing.T) {
 // TestBrokenClustersAreFound shows that each invariant can fail: a cluster broken in one way
 // must be caught, and by an invariant that the break is about.
 func TestBrokenClustersAreFound(t *testing.T) {
-	lost := []string{"AckedRecordsReadable", "ReplicasAgreeBelowHW", "SequencesContiguous"}
+	lost := []string{"AckedRecordsReadable", "ReplicasAgreeBelowHW", "SequencesContiguous", "ISRHoldsHW"}
+
 	for _, c := range []struct {
 		name  string
 		how   Break
@@ -103,15 +111,17 @@ func TestBrokenClustersAreFound(t *testing.T) {
 		{"ack before the ISR has it", AckBeforeISR, lost},
 		{"high watermark on unflushed bytes", UnflushedHighWatermark, lost},
 		{"truncation by high watermark", TruncationByHighWatermark, lost},
-		{"no epoch check", NoEpochCheck, append(lost, "OffsetOrder", "HighWatermarkMonotonic")},
+		{"no epoch check", NoEpochCheck, append(lost, "OffsetOrder", "HighWatermarkMonotonic", "ConsumersNeverDiverge", "LatestNeverFalls")},
 		{"producer state lost on failover", ProducerStateLost, []string{"SequencesContiguous"}},
-		{"unclean election on", UncleanElections, append(lost, "HighWatermarkMonotonic")},
+		{"unclean election on", UncleanElections, append(lost, "HighWatermarkMonotonic", "LeaderWasInSync")},
 		{"restart without a new leader epoch", NoNewEpoch, append(lost, "OneLeaderPerEpoch")},
 		{"recovered tail counted as flushed", RecoveredTailUnsynced, append(lost, "CleanRecovery")},
+		{"no check of followers' broker epochs", NoBrokerEpochCheck, lost},
+		{"no check of the role before what was fetched is appended", NoRoleCheck, append(lost, "OffsetOrder", "CleanRecovery", "HighWatermarkMonotonic")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			const enough = 1000
+			const enough = 3000
 			for s := range uint64(enough) {
 				if _, v := Run(Options{Seed: s + 1, Break: c.how}); v != nil {
 					t.Logf("found by seed %d: %v", s+1, v)

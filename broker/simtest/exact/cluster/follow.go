@@ -1,19 +1,27 @@
 package cluster
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/cluster/replica"
 )
 
 // fetcher drives one replica.Fetcher, as replica.Manager's does, one request at a time.
+// What metadata changes it hears of only between two requests: an answer may find that a
+// replica leads by now, or follows somebody else.
 type fetcher struct {
-	b    *broker
-	key  fetcherKey
-	core *replica.Fetcher
-	busy bool // a request is under way, or a look is scheduled
+	b       *broker
+	key     fetcherKey
+	core    *replica.Fetcher
+	changes []followChange
+	busy    bool // a request is under way, or a look is scheduled
+	over    bool // no replica is left to it
 	// awaitsFlush: nothing before a group commit.
 	awaitsFlush bool
+	requests    int  // sent so far
+	asking      bool // the last of them has no answer yet
 }
 
 type fetcherKey struct {
@@ -21,12 +29,22 @@ type fetcherKey struct {
 	d      *directory
 }
 
+// followChange is to follow in an epoch, or with a nil partition to leave.
+type followChange struct {
+	id    replica.TopicIDPartition
+	p     *partition
+	epoch int32
+}
+
+// patience is how long changes wait for the answer to the request that is under way.
+//
+// In production it is 10 ms, in which almost every answer is there; here they take longer.
+const patience = 20 * time.Millisecond
+
 func (b *broker) follow(p *partition, leader, epoch int32) {
 	key := fetcherKey{leader, p.d}
-	for k, f := range b.fetchers {
-		if k != key {
-			f.core.Leave(p.id)
-		}
+	if old := b.fetchedBy[p.id]; old != nil && old.key != key {
+		b.leave(p)
 	}
 	f := b.fetchers[key]
 	if f == nil {
@@ -37,15 +55,31 @@ func (b *broker) follow(p *partition, leader, epoch int32) {
 		})}
 		b.fetchers[key] = f
 	}
-	f.core.Follow(p.Partition, epoch)
+	b.fetchedBy[p.id] = f
+	f.changes = append(f.changes, followChange{p.id, p, epoch})
 	f.wake()
+	if request := f.requests; f.asking {
+		b.after(patience, "fetch is given up", func() { f.interrupt(request) })
+	}
 }
 
-// leave ends the fetching of p.
+// leave ends the fetching of p. What is being answered about it may still be appended, if
+// it follows on.
 func (b *broker) leave(p *partition) {
-	for _, f := range b.fetchers {
-		f.core.Leave(p.id)
+	f := b.fetchedBy[p.id]
+	if f == nil {
+		return
 	}
+	delete(b.fetchedBy, p.id)
+	f.changes = append(f.changes, followChange{id: p.id})
+	for _, other := range b.fetchedBy {
+		if other == f {
+			f.wake()
+			return
+		}
+	}
+	f.over = true
+	delete(b.fetchers, f.key)
 }
 
 // flushed wakes the fetchers that waited for a group commit.
@@ -72,6 +106,17 @@ func (f *fetcher) wake() {
 }
 
 func (f *fetcher) look() {
+	if f.over {
+		return
+	}
+	for _, c := range f.changes {
+		if c.p == nil {
+			f.core.Leave(c.id)
+			continue
+		}
+		f.core.Follow(c.p.Partition, c.epoch)
+	}
+	f.changes = nil
 	w := f.b.w
 	step := f.core.Next(w.now)
 	f.awaitsFlush = step.ForFlush
@@ -92,9 +137,15 @@ func (f *fetcher) look() {
 func (f *fetcher) request(req kmsg.Request) {
 	w := f.b.w
 	w.breakRequest(req)
+	f.requests++
+	f.asking = true
+	request := f.requests
 	done := func(resp kmsg.Response, err error) {
-		f.busy = false
-		w.breakResponse(resp)
+		if f.over || !f.asking || f.requests != request {
+			return
+		}
+		f.asking, f.busy = false, false
+		f.b.appendAnyway(resp)
 		f.took(f.core.Answered(w.now, resp, err))
 		f.wake()
 	}
@@ -104,6 +155,16 @@ func (f *fetcher) request(req kmsg.Request) {
 	case *kmsg.ListOffsetsRequest:
 		call(w, f.b, f.key.leader, "list offsets", func(b *broker, reply func(kmsg.Response)) { b.serveListOffsets(req, reply) }, done)
 	}
+}
+
+// interrupt gives a request up for the sake of changes, if it is still under way.
+func (f *fetcher) interrupt(request int) {
+	if f.over || !f.asking || f.requests != request {
+		return
+	}
+	f.asking, f.busy = false, false
+	f.core.Interrupted()
+	f.wake()
 }
 
 // took carries out what an answer came to.

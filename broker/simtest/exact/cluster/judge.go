@@ -1,32 +1,39 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
-	"github.com/klamm-mq/klamm/logstore"
-	"github.com/klamm-mq/klamm/protocol/batch"
-	"github.com/klamm-mq/klamm/protocol/wire"
 )
 
-// The invariants, by the names of docs/testing.md:
+// The invariants, by the names of docs/testing.md and some more:
 //
 //	OneLeaderPerEpoch       in one leader epoch of a partition one process leads, no other
+//	LeaderWasInSync         who is made leader was in the ISR or, if that was empty, in the
+//	                        ELR: no election is unclean
 //	HighWatermarkMonotonic  a replica's high watermark never falls while its process lives
+//	ISRHoldsHW              what lies below the high watermark of a leader, and what it
+//	                        acknowledges, is in the log of each member of the ISR; with
+//	                        durability=fsync it is flushed there
 //	ReplicasAgreeBelowHW    what lies below the high watermark of any replica at any time is
 //	                        the same record, of the same leader epoch, for ever
 //	ISRWithinAssignment     ISR and leader are replicas; the leader is in the ISR
-//	OffsetOrder             log start ≤ LSO ≤ HW ≤ log end, flushed ≤ log end
+//	OffsetOrder             log start ≤ LSO ≤ HW ≤ log end, flushed ≤ log end; nobody reads
+//	                        beyond the high watermark that it is told
 //	AckedRecordsReadable    what was acknowledged with acks=all, or read by a consumer, is in
-//	                        the log of every leader from its election on, at its offset
+//	                        the log of every leader from its election on, at its offset;
+//	                        consumers read record after record
+//	ConsumersNeverDiverge   no leader tells a consumer that what it has read is not so
+//	LatestNeverFalls        a leader's latest offset is above all that was read or
+//	                        acknowledged, or it says that it does not know (KIP-207)
 //	SequencesContiguous     an idempotent producer's records are in the log once and in order
+//	OwnRecords              a partition has no record that was sent to another, of a deleted
+//	                        topic of its name, say
+//	RefusedNeverAppended    what was refused before it was written is never read
 //	ImagesEqualAtOffset     brokers that have applied the same entries have the same image
+//	LastCopyStays           the damaged replica that may be the last is not touched
 //	CleanRecovery, CleanSync, CleanDeletion, CleanStop
 //	                        no crash is taken for damage, no step fails without a fault
 //	Progress                when the faults end, everything gets its answer, and every
@@ -36,6 +43,8 @@ import (
 type judge struct {
 	w     *world
 	parts map[replica.TopicIDPartition]*verdicts
+	// owners are the partitions of producers, deleted ones included.
+	owners map[string]*part
 }
 
 // verdicts are what the judge holds against one partition.
@@ -43,7 +52,10 @@ type verdicts struct {
 	part     *part
 	promised map[int64]string          // value by offset: acknowledged, or read
 	agreed   map[int64]print           // of the batch that begins at an offset, seen below a high watermark
+	shown    int64                     // above all that is promised
+	refused  map[string]bool           // values that were refused and given up
 	leaders  map[int32]processIdentity // by leader epoch
+	held     map[int32]int64           // by node: up to where its replica may be relied on
 }
 
 // judged is what the judge knows of a replica.
@@ -68,16 +80,18 @@ type print struct {
 	crc   uint32
 }
 
-func (j *judge) init(w *world) { j.w, j.parts = w, make(map[replica.TopicIDPartition]*verdicts) }
+func (j *judge) init(w *world) {
+	j.w, j.parts, j.owners = w, make(map[replica.TopicIDPartition]*verdicts), make(map[string]*part)
+}
 
 func (j *judge) know(p *part) { j.parts[p.id] = j.newVerdicts(p) }
 
 func (j *judge) newVerdicts(p *part) *verdicts {
-	return &verdicts{part: p, promised: map[int64]string{}, agreed: map[int64]print{}, leaders: map[int32]processIdentity{}}
+	return &verdicts{
+		part: p, promised: map[int64]string{}, agreed: map[int64]print{}, refused: map[string]bool{},
+		leaders: map[int32]processIdentity{}, held: map[int32]int64{},
+	}
 }
-
-// forget is the end of a process.
-func (j *judge) forget(*broker) {}
 
 // committed looks at what the controller has decided.
 func (j *judge) committed(d *metadata.Delta) {
@@ -86,39 +100,47 @@ func (j *judge) committed(d *metadata.Delta) {
 			j.w.deleted(topic.Old)
 		}
 		for c := range topic.Partitions() {
-			p := c.New
-			if p == nil {
-				continue
-			}
-			if c.Old != nil && !slices.Equal(c.Old.ISR, p.ISR) {
-				j.w.report.ISRChanges++
-			}
-			j.w.tracef("%s-%d: leader %d epoch %d, ISR %v ELR %v, partition epoch %d", topic.Name(), p.Index, p.Leader, p.LeaderEpoch, p.ISR, p.ELR, p.PartitionEpoch)
-			for _, r := range append(slices.Clone(p.ISR), p.ELR...) {
-				if !slices.Contains(p.Replicas, r) {
-					j.w.fail("ISRWithinAssignment", "%s-%d: ISR %v, ELR %v of replicas %v", topic.Name(), p.Index, p.ISR, p.ELR, p.Replicas)
-				}
-			}
-			if p.Leader != metadata.NoLeader && !slices.Contains(p.ISR, p.Leader) {
-				j.w.fail("ISRWithinAssignment", "%s-%d: leader %d, ISR %v", topic.Name(), p.Index, p.Leader, p.ISR)
+			if c.New != nil {
+				j.decided(fmt.Sprintf("%s-%d", topic.Name(), c.Index), c.Old, c.New)
 			}
 		}
 	}
 }
 
-// acked notes what a producer was promised.
-func (j *judge) acked(p *producer, b *produced, offset int64) {
-	for i := range b.count {
-		j.promise(p.part, offset+int64(i), p.value(b.base+i), "acknowledged")
+func (j *judge) decided(name string, old, p *metadata.Partition) {
+	j.w.tracef("%s: leader %d epoch %d, ISR %v ELR %v of %v, partition epoch %d", name, p.Leader, p.LeaderEpoch, p.ISR, p.ELR, p.Replicas, p.PartitionEpoch)
+	inSync := append(slices.Clone(p.ISR), p.ELR...)
+	for _, r := range inSync {
+		if !slices.Contains(p.Replicas, r) {
+			j.w.fail("ISRWithinAssignment", "%s: ISR %v, ELR %v of replicas %v", name, p.ISR, p.ELR, p.Replicas)
+		}
 	}
-}
-
-func (j *judge) promise(p *part, o int64, value, how string) {
-	v := j.parts[p.id]
-	if old, ok := v.promised[o]; ok && old != value {
-		j.w.fail("AckedRecordsReadable", "offset %d of %s was promised as %s and is now %s as %s", o, p, old, how, value)
+	if p.Leader != metadata.NoLeader && !slices.Contains(p.ISR, p.Leader) {
+		j.w.fail("ISRWithinAssignment", "%s: leader %d, ISR %v", name, p.Leader, p.ISR)
 	}
-	v.promised[o] = value
+	if old == nil {
+		return
+	}
+	if !slices.Equal(old.ISR, p.ISR) {
+		j.w.report.ISRChanges++
+	}
+	if moved(old, p) {
+		j.w.report.Reassigned++
+	}
+	if old.Leader >= 0 && p.Leader == metadata.NoLeader {
+		j.w.report.Leaderless++
+	}
+	inSync = old.ISR
+	if len(inSync) == 0 {
+		inSync = old.LastKnownELR
+	}
+	inSync = append(slices.Clone(inSync), old.ELR...)
+	if moved(old, p) {
+		inSync = append(inSync, p.ISR...) // the leader has just said who joins it
+	}
+	if p.Leader >= 0 && p.Leader != old.Leader && !slices.Contains(inSync, p.Leader) {
+		j.w.fail("LeaderWasInSync", "%s: %d leads, ISR was %v, ELR %v", name, p.Leader, old.ISR, old.ELR)
+	}
 }
 
 // always checks what costs little, after every event.
@@ -128,6 +150,7 @@ func (j *judge) always() {
 			continue
 		}
 		j.w.running = n
+		n.lost = n.lost && !n.b.registered()
 		for _, p := range n.b.order {
 			if v := j.parts[p.id]; v != nil && p.Failure() == nil && j.w.failed == nil && !n.crashed {
 				j.replica(n, p, v)
@@ -151,6 +174,10 @@ func (j *judge) replica(n *node, p *partition, v *verdicts) {
 		j.w.tracef("%s was cut from %d to %d, high watermark %d", v.part, p.judged.end, end, hw)
 	}
 	p.judged.hw, p.judged.end = hw, end
+	v.held[n.id] = p.reliable()
+	if j.leadsNow(p) {
+		j.held(p, v, hw, "its high watermark is")
+	}
 	j.agree(n, p, v, hw)
 	leader, leads := p.Leader()
 	if leads && (!p.judged.leads || p.judged.epoch != leader.Epoch) {
@@ -168,23 +195,36 @@ func (j *judge) leadership(n *node, p *partition, v *verdicts, epoch int32) {
 		j.w.fail("OneLeaderPerEpoch", "%s: broker %d (process %d) and broker %d (process %d) lead in epoch %d", v.part, other.node, other.life, me.node, me.life, epoch)
 	}
 	v.leaders[epoch] = me
-	if now := j.w.quorum.image().Partition(p.id.TopicID, p.id.Partition); now != nil && now.LeaderEpoch == epoch {
+	if j.leadsNow(p) {
 		j.keeps(n, p, v, "begins to lead") // it is not the leader of a time long past
 	}
 }
 
-// keeps checks that a log has everything that was promised.
-func (j *judge) keeps(n *node, p *partition, v *verdicts, when string) {
-	values, ok := j.contents(p)
-	if !ok {
-		return
+// reliable is up to where a replica may be relied on after a crash.
+func (p *partition) reliable() int64 {
+	if p.d.b.w.plan.fsync {
+		return int64(p.log.Flushed())
 	}
-	start := int64(p.log.LogStart())
-	for _, o := range slices.Sorted(maps.Keys(v.promised)) {
-		if o >= start && values[o] != v.promised[o] {
-			j.w.fail("AckedRecordsReadable", "%s: %s was promised at %d; broker %d, which %s, has %q there; its log is %d to %d",
-				v.part, v.promised[o], o, n.id, when, values[o], start, p.log.LogEnd())
-			return
+	return int64(p.log.LogEnd())
+}
+
+// leadsNow tells whether a replica leads by right: in the epoch that is the last.
+func (j *judge) leadsNow(p *partition) bool {
+	leader, leads := p.Leader()
+	now := j.w.quorum.image().Partition(p.id.TopicID, p.id.Partition)
+	return leads && now != nil && now.LeaderEpoch == leader.Epoch
+}
+
+// held checks that all members of the ISR have what the leader says that they have. One that
+// has just lost what it had not synced is about to leave the ISR.
+func (j *judge) held(p *partition, v *verdicts, end int64, why string) {
+	for _, m := range j.w.quorum.image().Partition(p.id.TopicID, p.id.Partition).ISR {
+		has := v.held[m]
+		if n := p.d.b.n; m == n.id {
+			has = p.reliable()
+		}
+		if has < end && !j.w.node(m).lost {
+			j.w.fail("ISRHoldsHW", "%s: %s %d on leader %d, and %d, in the ISR, can be relied on up to %d", v.part, why, end, p.d.b.n.id, m, has)
 		}
 	}
 }
@@ -209,155 +249,4 @@ func (j *judge) agree(n *node, p *partition, v *verdicts, hw int64) {
 		}
 		p.judged.seen = at
 	}
-}
-
-// batches reads whole batches of a log from at on, up to end.
-func (j *judge) batches(p *partition, at, end int64) []batch.View {
-	info, err := p.log.Read(logstore.ReadParams{Offset: at, MaxBytes: 1 << 20, UpTo: end, MinOne: true})
-	if err != nil || info.Region == nil {
-		j.w.fail("AckedRecordsReadable", "%s-%d: nothing at %d, though the log goes to %d: %v", p.topic, p.id.Partition, at, p.log.LogEnd(), err)
-		return nil
-	}
-	return j.views(info.Region)
-}
-
-// views reads a region and releases it.
-func (j *judge) views(r wire.Region) (views []batch.View) {
-	defer r.Release()
-	buf := make([]byte, r.Len())
-	if _, err := r.ReadAt(buf, 0); err != nil && !errors.Is(err, io.EOF) {
-		j.w.fail("AckedRecordsReadable", "read %d bytes: %v", len(buf), err)
-		return nil
-	}
-	for {
-		v, rest, err := batch.Next(buf)
-		if err != nil {
-			return views
-		}
-		views, buf = append(views, v), rest
-	}
-}
-
-// contents is the value of every record in a log, by offset; false if it could not be read.
-func (j *judge) contents(p *partition) (values map[int64]string, ok bool) {
-	values = make(map[int64]string)
-	for at, end := int64(p.log.LogStart()), int64(p.log.LogEnd()); at < end; {
-		views := j.batches(p, at, end)
-		if len(views) == 0 {
-			return values, false
-		}
-		for _, v := range views {
-			at = v.NextOffset()
-			if err := batch.Iterate(v, j.w.codecs, func(r batch.Record) error {
-				values[r.Offset] = string(r.Value)
-				return nil
-			}); err != nil {
-				j.w.fail("AckedRecordsReadable", "%s-%d: %v", p.topic, p.id.Partition, err)
-				return values, false
-			}
-		}
-	}
-	return values, true
-}
-
-// read lets a consumer read from a position on, and returns the next. What it saw it may
-// rely on.
-func (j *judge) read(p *partition, of *part, from int64, maxBytes int) int64 {
-	result, _ := p.ReadRecords(j.w.now, &replica.Reader{ReplicaID: replica.ConsumerReplicaID, AnyReplica: true}, &replica.FetchPartition{
-		FetchOffset: from, CurrentLeaderEpoch: replica.NoEpoch, LastFetchedEpoch: replica.NoEpoch,
-	}, maxBytes, true)
-	if start := int64(p.log.LogStart()); result.Err != nil && from < start && p.LeadsFollowers() {
-		return start // retention was faster
-	}
-	if result.Err != nil || result.Records == nil {
-		return from // it asked a replica that is behind, say
-	}
-	next := from
-	for _, v := range j.views(result.Records) {
-		_ = batch.Iterate(v, j.w.codecs, func(r batch.Record) error {
-			if r.Offset >= next && r.Offset < result.HighWatermark {
-				j.promise(of, r.Offset, string(r.Value), "read")
-				next = r.Offset + 1
-			}
-			return nil
-		})
-	}
-	return next
-}
-
-// everything takes stock at the end: each replica has all that was promised, and leaders
-// show it.
-func (j *judge) everything() {
-	for _, n := range j.w.nodes {
-		for _, p := range n.b.order {
-			v := j.parts[p.id]
-			if v == nil {
-				continue
-			}
-			j.keeps(n, p, v, "is in the ISR at the end")
-			values, ok := j.contents(p)
-			if !ok {
-				return
-			}
-			j.sequences(n, p, v, values)
-		}
-	}
-}
-
-// sequences checks that the records of each idempotent producer stand in a log once and in
-// order.
-func (j *judge) sequences(n *node, of *partition, v *verdicts, values map[int64]string) {
-	for _, p := range j.w.producers {
-		if !p.idempotent || p.part != v.part {
-			continue
-		}
-		next := int32(0)
-		if of.log.LogStart() > 0 {
-			next = -1 // what retention took is beyond doubt
-		}
-		for o := range int64(of.log.LogEnd()) {
-			var number int32
-			if !strings.HasPrefix(values[o], p.name+"-") {
-				continue
-			}
-			_, err := fmt.Sscanf(values[o], p.name+"-%d", &number)
-			if next < 0 {
-				next = number
-			}
-			if err != nil || number != next {
-				j.w.fail("SequencesContiguous", "%s on %d: %s stands at %d, where record %d is due", v.part, n.id, values[o], o, next)
-				return
-			}
-			next++
-		}
-	}
-}
-
-// unrest is what is not as it should be when the faults have ended, "" if nothing.
-func (w *world) unrest() string {
-	var all []string
-	for _, p := range w.producers {
-		if len(p.unacked) > 0 {
-			all = append(all, fmt.Sprintf("%s has %d batches unacknowledged", p.name, len(p.unacked)))
-		}
-	}
-	for id, v := range w.judge.parts {
-		s := w.quorum.image().Partition(id.TopicID, id.Partition)
-		if s.Leader == metadata.NoLeader || len(s.ISR) < len(s.Replicas) {
-			all = append(all, fmt.Sprintf("%s has leader %d, ISR %v, ELR %v of %v", v.part, s.Leader, s.ISR, s.ELR, s.Replicas))
-		}
-	}
-	for _, n := range w.nodes {
-		if n.b == nil || n.b.image == nil || n.b.image.Position().Index < w.quorum.committed() {
-			all = append(all, fmt.Sprintf("broker %d is behind", n.id))
-			continue
-		}
-		for _, p := range n.b.order {
-			if int64(p.HighWatermark()) < int64(p.log.LogEnd()) || n.b.dirs[0].flushing {
-				all = append(all, fmt.Sprintf("%s-%d on %d: high watermark %d, end %d", p.topic, p.id.Partition, n.id, p.HighWatermark(), p.log.LogEnd()))
-			}
-		}
-	}
-	slices.Sort(all)
-	return strings.Join(all, "; ")
 }

@@ -34,18 +34,18 @@ func (n *network) send(from, to int32, what string, deliver func(*broker), absen
 		times = 2
 	}
 	for range times {
-		n.deliver(to, what, deliver, absent)
+		n.deliver(from, to, what, deliver, absent)
 	}
 }
 
-func (n *network) deliver(to int32, what string, deliver func(*broker), absent func()) {
+func (n *network) deliver(from, to int32, what string, deliver func(*broker), absent func()) {
 	w := n.w
 	if to == clients {
 		w.after(w.delay(), what, func() { deliver(nil) })
 		return
 	}
 	node := w.node(to)
-	w.schedule(&event{at: w.now.Add(n.latency(what)), name: what, node: node, run: func() {
+	w.schedule(&event{at: w.now.Add(n.latency(from, what)), name: what, node: node, run: func() {
 		switch {
 		case node.b != nil:
 			deliver(node.b)
@@ -56,7 +56,7 @@ func (n *network) deliver(to int32, what string, deliver func(*broker), absent f
 }
 
 // latency is how long a message takes.
-func (n *network) latency(what string) time.Duration {
+func (n *network) latency(from int32, what string) time.Duration {
 	w := n.w
 	d := w.delay()
 	if w.calm {
@@ -64,6 +64,12 @@ func (n *network) latency(what string) time.Duration {
 	}
 	if w.rand.IntN(1000) < w.plan.stragglers {
 		d *= 10
+	}
+	switch {
+	case what == "fetch" && w.fragile == w.node(from):
+		d += 50*time.Millisecond + time.Duration(w.rand.Int64N(int64(400*time.Millisecond)))
+	case what == "fetch" && w.rand.IntN(1000) < w.plan.late:
+		d += requestTimeout + time.Duration(w.rand.Int64N(int64(time.Second)))
 	}
 	if w.plan.slowMetadata > 0 && (what == "metadata" || what == "AlterPartition: answer") {
 		d += time.Duration(w.rand.Int64N(int64(w.plan.slowMetadata)))

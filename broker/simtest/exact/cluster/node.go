@@ -20,7 +20,10 @@ type node struct {
 	crashed     bool // during the event at hand
 	recovering  bool // see RecoveredTailUnsynced
 
-	dieAtSync, dieAtCall int // at which of them from now on; 0: not planned
+	full                 bool      // the disk is
+	wellAt               time.Time // when the broker must have noticed that it is no more
+	doomed, lost         bool      // it will lose, has lost what it had not synced; see faults.go
+	dieAtSync, dieAtCall int       // at which of them from now on; 0: not planned
 }
 
 func newNode(w *world, id int32) *node {
@@ -42,16 +45,18 @@ func (n *node) start() {
 	n.life++
 	n.w.running = n
 	b := newBroker(n)
+	n.b = b
 	if err := b.open(); err != nil {
-		n.w.tracef("start fails: %v", err)
-		n.w.fail("CleanRecovery", "broker %d does not start: %v", n.id, err)
-		n.crashed = true
+		b.startFailed(err)
 		return
 	}
-	n.b = b
 	b.register()
 	b.pull()
 }
+
+// disturbed tells whether the disk is full, or the broker need not have noticed that it is
+// no more.
+func (n *node) disturbed() bool { return n.full || n.w.now.Before(n.wellAt) }
 
 // process is the file system of the next process.
 func (n *node) process() vfs.FS {
@@ -118,7 +123,6 @@ func (n *node) died() {
 		if w.rand.IntN(2) == 0 {
 			w.after(w.delay(), "connection lost", func() { w.quorum.connectionLost(n, b.epoch) })
 		}
-		w.judge.forget(b)
 	}
 	n.b = nil
 	n.life++

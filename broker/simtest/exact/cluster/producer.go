@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -84,7 +85,7 @@ func (w *world) use(t *metadata.Topic) {
 			w.producers = append(w.producers, pr)
 			w.after(w.delay(), "produce", pr.produce)
 		}
-		c := &consumer{w: w, part: p}
+		c := &consumer{w: w, part: p, epoch: replica.NoEpoch}
 		w.consumers = append(w.consumers, c)
 		w.after(w.delay(), "consume", c.consume)
 	}
@@ -107,6 +108,7 @@ type producer struct {
 	pending int  // attempts under way
 	retry   bool // is scheduled
 	conn    *connection
+	heard   replica.Leader // of the highest epoch that any broker has named
 }
 
 // connection is one of TCP: what is sent on it arrives in order and once, or nothing does
@@ -123,24 +125,31 @@ type connection struct {
 type produced struct {
 	base, count int32 // numbers of its records
 	sent        bool  // an attempt is under way
+	attempts    int
 }
 
 // attempt is one sending of a batch, at the broker.
 type attempt struct {
-	awaited replica.Awaited
-	offset  int64
-	reply   func(produceAnswer)
+	p           *partition
+	awaited     replica.Awaited
+	offset, end int64
+	all         bool // acks
+	reply       func(produceAnswer)
 }
 
 type produceAnswer struct {
-	offset int64
-	err    error
+	offset  int64
+	err     error
+	refused bool // before anything was written
 }
 
 func newProducer(w *world, of *part) *producer {
 	r := w.rand
 	w.numbered++
-	p := &producer{w: w, number: w.numbered, name: fmt.Sprintf("p%d", w.numbered), part: of, idempotent: r.IntN(4) > 0, acks: replica.AcksAll, inFlight: 1 + r.IntN(5)}
+	p := &producer{
+		w: w, number: w.numbered, name: fmt.Sprintf("p%d", w.numbered), part: of, idempotent: r.IntN(4) > 0, acks: replica.AcksAll, inFlight: 1 + r.IntN(5),
+	}
+	w.judge.owners[p.name] = of
 	if !p.idempotent {
 		p.acks = []int16{replica.AcksAll, replica.AcksOne}[r.IntN(2)]
 	}
@@ -182,7 +191,8 @@ func (p *producer) send() {
 	}
 }
 
-// leader is the one that any broker names, 0 if there is none.
+// leader is the one that any broker names, 0 if there is none. One of an older epoch than a
+// client has heard of is not believed (KIP-320).
 func (p *producer) leader() int32 {
 	n := p.w.nodes[p.w.rand.IntN(len(p.w.nodes))]
 	if n.b == nil || n.b.image == nil {
@@ -192,7 +202,10 @@ func (p *producer) leader() int32 {
 	if s == nil {
 		return 0
 	}
-	return max(s.Leader, 0)
+	if s.LeaderEpoch >= p.heard.Epoch {
+		p.heard = replica.Leader{ID: max(s.Leader, 0), Epoch: s.LeaderEpoch}
+	}
+	return p.heard.ID
 }
 
 // again sends everything that is unacknowledged, once nothing is under way any more: what
@@ -211,6 +224,7 @@ func (p *producer) again() {
 
 func (p *producer) attempt(leader int32, b *produced) {
 	b.sent = true
+	b.attempts++
 	p.pending++
 	settled := false
 	finish := func(a produceAnswer) {
@@ -220,7 +234,7 @@ func (p *producer) attempt(leader int32, b *produced) {
 		settled = true
 		p.pending--
 		b.sent = false
-		p.answered(b, a.offset, a.err)
+		p.answered(b, a)
 	}
 	n := p.w.node(leader)
 	if p.conn == nil || p.conn.to != leader {
@@ -229,14 +243,14 @@ func (p *producer) attempt(leader int32, b *produced) {
 	c := p.conn
 	p.w.after(requestTimeout, p.name+": timeout", func() {
 		c.broken, c.deaf = c.broken || !settled, c.deaf || !settled // it closes the connection
-		finish(produceAnswer{-1, errNoAnswer})
+		finish(produceAnswer{err: errNoAnswer})
 	})
-	p.transmit(c, n, b.base, p.encode(b), finish)
+	p.transmit(c, n, b, finish)
 }
 
 // transmit brings a request to a broker on a connection.
-func (p *producer) transmit(c *connection, n *node, base int32, records []byte, finish func(produceAnswer)) {
-	w := p.w
+func (p *producer) transmit(c *connection, n *node, b *produced, finish func(produceAnswer)) {
+	w, records := p.w, p.encode(b)
 	c.broken = c.broken || w.net.cut[link{clients, n.id}] || !w.calm && w.rand.IntN(1000) < w.plan.loss
 	if c.broken {
 		return
@@ -250,7 +264,7 @@ func (p *producer) transmit(c *connection, n *node, base int32, records []byte, 
 		if c.broken = c.broken || n.b == nil || c.life != int32(n.life) || p.conn != c; c.broken {
 			return
 		}
-		n.b.produce(p, base, records, func(a produceAnswer) {
+		n.b.produce(p, b, records, func(a produceAnswer) {
 			// Kafka takes any first sequence from a producer that it does not know: a batch
 			// that overtook the news of this refusal could be appended out of order by a
 			// broker that has begun to lead meanwhile. No client can prevent that; ours does.
@@ -282,10 +296,10 @@ func (p *producer) hear(c *connection, n *node, finish func()) {
 }
 
 // produce is the broker's part.
-func (b *broker) produce(of *producer, base int32, records []byte, reply func(produceAnswer)) {
+func (b *broker) produce(of *producer, what *produced, records []byte, reply func(produceAnswer)) {
 	p := b.parts[of.part.id]
 	if p == nil {
-		reply(produceAnswer{-1, kafkaerr.NotLeaderOrFollower})
+		reply(produceAnswer{err: kafkaerr.NotLeaderOrFollower, refused: true})
 		return
 	}
 	result, awaited, e := p.AppendAsLeader(b.w.now, replica.LeaderAppend{Records: records, Acks: of.acks, RequestVersion: 9})
@@ -293,13 +307,13 @@ func (b *broker) produce(of *producer, base int32, records []byte, reply func(pr
 		return
 	}
 	if result.Err != nil {
-		b.w.tracef("record %d of %s is refused: %v", base, of.name, result.Err)
-		reply(produceAnswer{-1, result.Err})
+		b.w.tracef("record %d of %s is refused: %v", what.base, of.name, result.Err)
+		reply(produceAnswer{err: result.Err, refused: !errors.Is(result.Err, kafkaerr.KafkaStorageError)})
 		b.carryOut(p, e)
 		return
 	}
-	b.w.tracef("append of record %d of %s at %d of %s, epoch %d", base, of.name, result.BaseOffset, of.part, p.epoch())
-	a := &attempt{awaited, result.BaseOffset, reply}
+	b.w.tracef("append of record %d of %s at %d of %s, epoch %d", what.base, of.name, result.BaseOffset, of.part, p.epoch())
+	a := &attempt{p: p, awaited: awaited, offset: result.BaseOffset, end: result.BaseOffset + int64(what.count), all: of.acks == replica.AcksAll, reply: reply}
 	if awaited.Pending() && b.w.opts.Break != AckBeforeISR {
 		p.waiting = append(p.waiting, a)
 	} else {
@@ -314,27 +328,37 @@ func (p *partition) epoch() int32 {
 	return l.Epoch
 }
 
-func (a *attempt) finish(err error) { a.reply(produceAnswer{a.offset, err}) }
+func (a *attempt) finish(err error) {
+	if err == nil && a.all {
+		a.p.d.b.w.judge.acking(a.p, a.end)
+	}
+	a.reply(produceAnswer{offset: a.offset, err: err})
+}
 
-// answered is what a producer hears, or that it hears nothing.
-func (p *producer) answered(b *produced, offset int64, err error) {
+// answered is what a producer hears, or that it hears nothing. Some give up what was refused
+// the first time.
+func (p *producer) answered(b *produced, a produceAnswer) {
 	i := slices.Index(p.unacked, b)
 	switch {
 	case i < 0, p.part.deleted:
 		return // a retry was faster, or nobody cares any more
-	case err == nil:
+	case a.err == nil:
 		p.w.report.Acked++
 		p.unacked = slices.Delete(p.unacked, i, i+1)
 		if p.acks == replica.AcksAll {
-			p.w.judge.acked(p, b, offset)
+			p.w.judge.acked(p, b, a.offset)
 		}
 		if p.holdOff {
 			p.again()
 			return
 		}
 		p.send()
-	case kafkaerr.Code(err) == kafkaerr.OutOfOrderSequenceNumber.Code && i == 0 && p.pending == 0:
+	case kafkaerr.Code(a.err) == kafkaerr.OutOfOrderSequenceNumber.Code && i == 0 && p.pending == 0:
 		p.w.fail("SequencesContiguous", "%s: batch %d of %s is out of order, though everything before it is acknowledged", p.name, b.base, p.part)
+	case a.refused && b.attempts == 1 && !p.idempotent && p.w.rand.IntN(2) == 0:
+		p.w.judge.refuse(p, b)
+		p.unacked = slices.Delete(p.unacked, i, i+1)
+		p.again()
 	default:
 		p.again()
 	}
@@ -364,6 +388,7 @@ type consumer struct {
 	w        *world
 	part     *part
 	position int64
+	epoch    int32 // of the last record that it has read
 }
 
 // consume reads some records and comes back.
@@ -375,7 +400,7 @@ func (c *consumer) consume() {
 	if n.up() {
 		c.w.running = n
 		if p := n.b.parts[c.part.id]; p != nil {
-			c.position = c.w.judge.read(p, c.part, c.position, 1+c.w.rand.IntN(500))
+			c.w.judge.read(p, c, 1+c.w.rand.IntN(500))
 		}
 	}
 	if !c.w.calm {

@@ -71,7 +71,7 @@ func (b *broker) topicName(id uuid.UUID) string {
 // gives is released, or answered.
 func (f *parkedFetch) read(peek bool) (results []replica.FetchResult, enough bool) {
 	size, left := 0, int(f.req.MaxBytes)
-	reader := &replica.Reader{ReplicaID: f.req.ReplicaState.ID, BrokerEpoch: f.req.ReplicaState.Epoch, Peek: peek}
+	reader := &replica.Reader{ReplicaID: f.req.ReplicaState.ID, BrokerEpoch: f.b.fetchersEpoch(f.req), Peek: peek}
 	for i := range f.parts {
 		want := &f.parts[i]
 		p := f.b.parts[replica.TopicIDPartition{TopicID: want.TopicID, Partition: want.Partition}]

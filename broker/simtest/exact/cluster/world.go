@@ -35,21 +35,26 @@ func (v *Violation) Error() string {
 // Report is what a run did, so that a test can tell that seeds cover what they should.
 type Report struct {
 	Events, Kills, PowerCuts, Stops, Pauses, Cuts, Controllers int
+	Damaged, Full                                              int // replicas on the disk, disks
 	Leaders, ISRChanges, Truncations                           int // begun leaderships, committed changes, cut logs
+	Leaderless, Reassigned, Repaired                           int // partitions: lost their leader; got other replicas; replicas that were fetched again
 	Acked                                                      int // batches
+	NotAvailable                                               int // times that a leader did not know its latest offset
 	Deleted                                                    int // topics
 	Trace                                                      []string
 }
 
 // Faults counts what was done to the cluster.
 func (r Report) Faults() int {
-	return r.Kills + r.PowerCuts + r.Stops + r.Pauses + r.Cuts + r.Controllers
+	return r.Kills + r.PowerCuts + r.Stops + r.Pauses + r.Cuts + r.Controllers + r.Damaged + r.Full
 }
 
 // String is one line.
 func (r Report) String() string {
-	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cut links, %d new controllers; %d leaderships, %d ISR changes, %d truncations, %d batches acknowledged, %d topics deleted",
-		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Leaders, r.ISRChanges, r.Truncations, r.Acked, r.Deleted)
+	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cuts, %d new controllers, %d damaged replicas, %d full disks; "+
+		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d topics deleted, %d times not available",
+		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Damaged, r.Full,
+		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.Deleted, r.NotAvailable)
 }
 
 // Add adds the counts of another run.
@@ -61,11 +66,17 @@ func (r *Report) Add(o Report) {
 	r.Pauses += o.Pauses
 	r.Cuts += o.Cuts
 	r.Controllers += o.Controllers
+	r.Damaged += o.Damaged
+	r.Full += o.Full
+	r.Leaderless += o.Leaderless
+	r.Reassigned += o.Reassigned
+	r.Repaired += o.Repaired
 	r.Leaders += o.Leaders
 	r.ISRChanges += o.ISRChanges
 	r.Truncations += o.Truncations
 	r.Acked += o.Acked
 	r.Deleted += o.Deleted
+	r.NotAvailable += o.NotAvailable
 }
 
 // world is one run.
@@ -90,7 +101,9 @@ type world struct {
 	judge     judge
 	report    Report
 	failed    *Violation
-	running   *node // whose process runs the event at hand, nil: nobody's
+	running   *node    // whose process runs the event at hand, nil: nobody's
+	fragile   *node    // has lost what it had not synced, with durability=replicated
+	damages   []damage // that were done and not undone
 }
 
 // plan is what a seed draws before the run begins.
@@ -105,6 +118,7 @@ type plan struct {
 	maxDelay                  time.Duration // of a message, a sync
 	loss, duplicates          int           // of 1000 messages
 	stragglers                int           // of 1000 messages, that take ten times as long
+	late                      int           // of 1000 fetches, that arrive when nobody waits for them any more
 	slowMetadata              time.Duration // by which metadata, and the controller's answers, are later at most
 	fetchBytes                int32         // of a partition in one answer
 }
@@ -116,8 +130,8 @@ func (w *world) draw() plan {
 	c.IndexIntervalBytes = int32(1 + r.IntN(300))
 	c.FileDeleteDelayMs = int64(r.IntN(300))
 	p := plan{
-		nodes: 3, topics: 1 + r.IntN(2), partitions: 1 + r.IntN(2), minISR: 1 + r.IntN(2),
-		fsync: r.IntN(4) > 0 || w.opts.Break != Nothing, preferred: r.IntN(2) == 0, config: c,
+		nodes: 3, topics: 1 + r.IntN(2), partitions: 1 + r.IntN(3), minISR: 1 + r.IntN(2),
+		fsync: w.opts.Break.fsync(r.IntN(4) > 0), preferred: r.IntN(2) == 0, config: c,
 		pageSize: 1 << (5 + r.IntN(8)), maxDelay: time.Duration(1+r.IntN(15)) * time.Millisecond,
 		fetchBytes: int32(1 + r.IntN(2000)),
 		keeper: logstore.KeeperOptions{
@@ -141,6 +155,9 @@ func (w *world) draw() plan {
 	}
 	if r.IntN(2) == 0 {
 		p.stragglers = r.IntN(60)
+	}
+	if r.IntN(3) == 0 {
+		p.late = r.IntN(60)
 	}
 	if r.IntN(3) == 0 {
 		p.slowMetadata = time.Duration(r.IntN(120)) * time.Millisecond
@@ -262,7 +279,18 @@ func (w *world) step() {
 	w.running = nil
 	w.bury()
 	w.judge.always()
+	w.noticeFailures()
 	w.bury()
+}
+
+func (w *world) noticeFailures() {
+	for _, n := range w.nodes {
+		if n.b != nil && !n.crashed {
+			w.running = n
+			n.b.noticeFailures()
+		}
+	}
+	w.running = nil
 }
 
 // bury ends the processes that have died during an event.
@@ -274,29 +302,42 @@ func (w *world) bury() {
 	}
 }
 
-// settle ends the faults, lets everything in flight arrive, and takes stock.
+// settle ends the faults, lets everything in flight arrive, and takes stock. What that
+// finds to be damaged is mended first.
 func (w *world) settle() {
 	w.calm = true
 	w.net.heal()
 	for _, n := range w.nodes {
 		n.dieAtSync, n.dieAtCall = 0, 0
+		w.empty(n)
 		if n.b == nil {
 			w.after(w.delay(), "start", n.start)
 		}
 	}
-	for range w.opts.Events * 20 {
+	for {
+		w.calmDown()
+		if w.failed != nil {
+			return
+		}
+		w.judge.everything()
+		if w.noticeFailures(); w.failed != nil || w.quiet() {
+			return
+		}
+	}
+}
+
+// calmDown goes on until everything is quiet.
+func (w *world) calmDown() {
+	for i := range w.opts.Events * 20 {
 		if w.failed != nil || w.quiet() {
-			break
+			return
+		}
+		if i%200 == 199 {
+			w.rescue()
 		}
 		w.step()
 	}
-	switch {
-	case w.failed != nil:
-	case !w.quiet():
-		w.fail("Progress", "still not quiet: %s", w.unrest())
-	default:
-		w.judge.everything()
-	}
+	w.fail("Progress", "still not quiet: %s", w.unrest())
 }
 
 // quiet tells that everything is answered, and every replica in every ISR has everything.

@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"strings"
+
+	"github.com/klamm-mq/klamm/cluster/replica"
+	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+)
+
+// What clients were told, and rely on.
+
+// acked notes what a producer was promised.
+func (j *judge) acked(p *producer, b *produced, offset int64) {
+	for i := range b.count {
+		j.promise(p.part, offset+int64(i), p.value(b.base+i), "acknowledged")
+	}
+}
+
+func (j *judge) promise(p *part, o int64, value, how string) {
+	v := j.parts[p.id]
+	if old, ok := v.promised[o]; ok && old != value {
+		j.w.fail("AckedRecordsReadable", "offset %d of %s was promised as %s and is now %s as %s", o, p, old, how, value)
+	}
+	v.promised[o] = value
+	v.shown = max(v.shown, o+1)
+}
+
+// acking looks at a batch that a leader is about to acknowledge with acks=all.
+func (j *judge) acking(p *partition, end int64) {
+	v := j.parts[p.id]
+	if v == nil || !j.leadsNow(p) {
+		return
+	}
+	j.held(p, v, end, "it acknowledges up to")
+}
+
+// refuse notes that a batch was refused before it was written, and given up.
+func (j *judge) refuse(p *producer, b *produced) {
+	v := j.parts[p.part.id]
+	for i := range b.count {
+		v.refused[p.value(b.base+i)] = true
+	}
+}
+
+// read lets a consumer read from its position on, from any replica. What it saw it may rely
+// on.
+func (j *judge) read(p *partition, c *consumer, maxBytes int) {
+	if p.Failure() != nil || p.log.Failure() != nil {
+		return
+	}
+	result, _ := p.ReadRecords(j.w.now, &replica.Reader{ReplicaID: replica.ConsumerReplicaID, AnyReplica: true}, &replica.FetchPartition{
+		FetchOffset: c.position, CurrentLeaderEpoch: replica.NoEpoch, LastFetchedEpoch: c.epoch,
+	}, maxBytes, true)
+	if j.leadsNow(p) && p.log.Failure() == nil {
+		j.leaderOf(p, c, &result)
+	}
+	if start := int64(p.log.LogStart()); result.Err != nil && c.position < start && p.LeadsFollowers() {
+		c.position, c.epoch = start, replica.NoEpoch // retention was faster
+	}
+	if result.Err != nil || result.Records == nil {
+		return // it asked a replica that is behind, say
+	}
+	for _, v := range j.views(p, result.Records) {
+		if v.NextOffset() > result.HighWatermark {
+			j.w.fail("OffsetOrder", "%s: a batch up to %d is shown below high watermark %d", c.part, v.NextOffset(), result.HighWatermark)
+		}
+		_ = batch.Iterate(v, j.w.codecs, func(r batch.Record) error {
+			if r.Offset > c.position {
+				j.w.fail("AckedRecordsReadable", "%s: a consumer at %d is given record %d", c.part, c.position, r.Offset)
+			}
+			if r.Offset == c.position {
+				j.promise(c.part, r.Offset, string(r.Value), "read")
+				c.position, c.epoch = r.Offset+1, v.LeaderEpoch()
+			}
+			return nil
+		})
+	}
+}
+
+// leaderOf looks at what the one that leads by right tells a consumer: its log has what the
+// consumer has read, and ends where anybody was told that it does, or it does not say.
+func (j *judge) leaderOf(p *partition, c *consumer, read *replica.FetchResult) {
+	if read.Diverging != nil {
+		j.w.fail("ConsumersNeverDiverge", "%s: a consumer at %d, epoch %d, is told that epoch %d ends at %d",
+			c.part, c.position, c.epoch, read.Diverging.Epoch, read.Diverging.EndOffset)
+	}
+	if c.epoch != replica.NoEpoch {
+		end, err := p.OffsetForLeaderEpoch(replica.NoEpoch, c.epoch)
+		if err == nil && end.EndOffset >= 0 && end.EndOffset < c.position {
+			j.w.fail("ConsumersNeverDiverge", "%s: a consumer at %d, epoch %d, asks where that ends, and hears of epoch %d and %d",
+				c.part, c.position, c.epoch, end.Epoch, end.EndOffset)
+		}
+	}
+	latest := p.ListOffsets(&replica.ListOffsetsRequest{Version: 9, ReplicaID: replica.ConsumerReplicaID},
+		&replica.ListOffsetsPartition{CurrentLeaderEpoch: replica.NoEpoch, Timestamp: replica.LatestTimestamp})
+	switch shown := j.parts[c.part.id].shown; {
+	case kafkaerr.Code(latest.Err) == kafkaerr.OffsetNotAvailable.Code:
+		j.w.report.NotAvailable++
+	case latest.Err == nil && latest.Offset < shown:
+		j.w.fail("LatestNeverFalls", "%s: offset %d was read or acknowledged, and the latest is said to be %d", c.part, shown-1, latest.Offset)
+	}
+}
+
+// owned checks that a partition has its own records only, and none that was refused.
+func (j *judge) owned(p *partition, v *verdicts, values map[int64]string) {
+	for o, value := range values {
+		name, _, _ := strings.Cut(value, "-")
+		if j.owners[name] != v.part {
+			j.w.fail("OwnRecords", "%s has %s of %s at %d", v.part, value, j.owners[name], o)
+		}
+		if v.refused[value] {
+			j.w.fail("RefusedNeverAppended", "%s has %s at %d, which was refused before it was written (log of broker %d)", v.part, value, o, p.d.b.n.id)
+		}
+	}
+}
