@@ -14,7 +14,8 @@ import (
 )
 
 // A log that is created is unborn: it is in memory alone. It can be used like any other, and
-// gets its directory and files with its first change, or from the keeper soon after:
+// gets its directory and files with its first change, from the keeper soon after, or from an
+// orderly stop:
 //
 //	unborn   [0, 0), no producers, no marks in the checkpoints, no directory
 //	born     directory, partition.metadata, empty segment; in the page cache
@@ -211,6 +212,26 @@ func (d *Dir) bearDue(now time.Time) (next time.Time) {
 		}
 	}
 	return now.Add(birthPause)
+}
+
+// bearAll gives every log its files, so that what an orderly stop leaves is whole. Where there
+// is no room for them, the next start makes them.
+func (d *Dir) bearAll() {
+	if d.Full() {
+		return
+	}
+	d.mu.Lock()
+	waiting := d.unborn
+	d.unborn = nil
+	d.mu.Unlock()
+	for _, u := range waiting {
+		if err := u.log.bearNow(); err != nil && !errors.Is(err, ErrClosed) {
+			d.o.Logger.Warn("log has no files", "log", u.log.path, "err", err)
+			if MayPass(err) {
+				return
+			}
+		}
+	}
 }
 
 // nextUnborn takes the first log off the queue that is due, or says when one is.

@@ -223,6 +223,7 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 	if err := d.Err(); err != nil || !d.opened {
 		return err
 	}
+	d.bearAll()
 	logs := d.everyLog()
 	cutErr := d.cutAheads(logs)
 	for _, l := range logs {

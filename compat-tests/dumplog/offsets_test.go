@@ -203,6 +203,22 @@ func adopt(segment, theirs, ours []byte) []byte {
 	return segment
 }
 
+func awaitFile(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if _, err := os.Stat(name); err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("%s is not made", name)
+		}
+	}
+}
+
 // Groups of Apache Kafka go on here: its segments of __consumer_offsets are put in the
 // place of ours, of the same 50 partitions. Offsets count for the topic of that id alone,
 // not for another of its name, so the id is made ours.
@@ -227,14 +243,19 @@ func TestGroupsOfKafkaGoOn(t *testing.T) {
 	if err := admin.CommitAllOffsets(ctx, "makes-the-topic", none); err != nil {
 		t.Fatal(err)
 	}
+	place := func(file string) string {
+		return filepath.Join(ours.Dir, "data", filepath.Base(filepath.Dir(file)), filepath.Base(file))
+	}
+	for _, file := range offsetsLogs(t, theirs.Logs) {
+		awaitFile(t, ctx, place(file)) // those of new partitions come within a second
+	}
 	ours.Kill()
 	for _, file := range offsetsLogs(t, theirs.Logs) {
 		segment, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		place := filepath.Join(ours.Dir, "data", filepath.Base(filepath.Dir(file)), filepath.Base(file))
-		if err := os.WriteFile(place, adopt(segment, theirID, ourID), 0o644); err != nil {
+		if err := os.WriteFile(place(file), adopt(segment, theirID, ourID), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
