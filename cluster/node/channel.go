@@ -60,7 +60,10 @@ type Channel struct {
 	life  lanes
 	work  lanes
 	calls lanes
-	next  atomic.Uint32 // of Controllers, the one to ask first
+	next  atomic.Uint32 // of candidates, the one to ask first
+
+	sought   atomic.Pointer[[]string]  // see candidates
+	soughtAt atomic.Pointer[time.Time] // when seek asked last
 }
 
 // callLanes bounds how many requests of clients are forwarded at a time.
@@ -139,13 +142,21 @@ func (c *Channel) watchLeader(ctx context.Context, address string, moved context
 const askPatience = time.Second
 
 // askAll asks the controllers that are configured, each once, beginning with the one that
-// was active last.
+// was active last; if none is active, those that they know of.
 func (c *Channel) askAll(ctx context.Context, call controller.Call) (resp kmsg.Response, at metadata.Position, err error) {
+	resp, at, err = c.askEach(ctx, call)
+	if errors.Is(err, kafkaerr.NotController) && c.seek(ctx) {
+		return c.askEach(ctx, call)
+	}
+	return resp, at, err
+}
+
+func (c *Channel) askEach(ctx context.Context, call controller.Call) (resp kmsg.Response, at metadata.Position, err error) {
 	err = errNoController
-	first := c.next.Load()
-	for i := range uint32(len(c.opts.Controllers)) {
-		which := (first + i) % uint32(len(c.opts.Controllers))
-		if resp, at, err = c.askOne(ctx, c.opts.Controllers[which], call); !errors.Is(err, kafkaerr.NotController) {
+	all, first := c.candidates(), c.next.Load()
+	for i := range uint32(len(all)) {
+		which := (first + i) % uint32(len(all))
+		if resp, at, err = c.askOne(ctx, all[which], call); !errors.Is(err, kafkaerr.NotController) {
 			c.next.Store(which)
 			return resp, at, err
 		}

@@ -66,10 +66,13 @@ type remoteController struct {
 	active atomic.Bool
 	mute   atomic.Bool
 	hosts  sync.Map // of requests in envelopes, by principal
+	knows  sync.Map // controllers, by id
 }
 
 func (r *remoteController) Handle(ctx context.Context, req *wire.Request) wire.Outcome {
-	r.asked.Add(1)
+	if req.Key != int16(kmsg.DescribeCluster) {
+		r.asked.Add(1)
+	}
 	if r.mute.Load() {
 		<-ctx.Done()
 		return wire.Outcome{Close: ctx.Err()}
@@ -88,7 +91,10 @@ func (r *remoteController) Handle(ctx context.Context, req *wire.Request) wire.O
 func (r *remoteController) answer(body kmsg.Request) kmsg.Response {
 	at := metadata.Position{Index: 42, Term: 7}
 	env, ok := body.(*kmsg.EnvelopeRequest)
+	describe, seeks := body.(*kmsg.DescribeClusterRequest)
 	switch {
+	case seeks:
+		return r.describe(describe)
 	case ok:
 		f, err := controller.OpenEnvelope(env)
 		r.hosts.Store(f.Principal, true)
@@ -106,6 +112,21 @@ func (r *remoteController) answer(body kmsg.Request) kmsg.Response {
 		registered.BrokerEpoch = 11
 		controller.SetPosition(&registered.UnknownTags, at)
 	}
+	return resp
+}
+
+func (r *remoteController) describe(req *kmsg.DescribeClusterRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
+	if req.EndpointType != controllerEndpoints {
+		resp.ErrorCode = kafkaerr.MismatchedEndpointType.Code
+		return resp
+	}
+	r.knows.Range(func(id, _ any) bool {
+		b := kmsg.NewDescribeClusterResponseBroker()
+		b.NodeID, b.Host, b.Port = id.(int32), fmt.Sprintf("c%d", id), 9093
+		resp.Brokers = append(resp.Brokers, b)
+		return true
+	})
 	return resp
 }
 
@@ -202,6 +223,33 @@ func TestChannelFindsTheActiveOne(t *testing.T) {
 		}
 		if _, _, err := r.ask(&kmsg.CreateTopicsRequest{Version: 7}); !errors.Is(err, kafkaerr.NotController) {
 			r.t.Errorf("forwarded to nobody: %v", err)
+		}
+	})
+}
+
+// As in Kafka, the address of one controller is enough, also of one that is not active.
+func TestChannelFindsTheActiveOneThroughAnother(t *testing.T) {
+	channelTest(t, func(r *channelRig) {
+		r.opts.Controllers = []string{controllerAddress(2)}
+		r.remote[3].active.Store(true)
+		if _, _, err := r.ask(beat()); !errors.Is(err, kafkaerr.NotController) {
+			r.t.Errorf("the other one does not know it: %v", err)
+		}
+		r.remote[2].knows.Store(int32(2), true)
+		r.remote[2].knows.Store(int32(3), true)
+		if _, _, err := r.ask(beat()); !errors.Is(err, kafkaerr.NotController) {
+			r.t.Errorf("asked again within %v: %v", seekPause, err)
+		}
+		<-time.After(seekPause)
+		for range 3 {
+			if _, _, err := r.ask(beat()); err != nil {
+				r.t.Error(err)
+			}
+		}
+		r.remote[2].active.Store(true)
+		r.remote[3].active.Store(false)
+		if _, _, err := r.ask(beat()); err != nil {
+			r.t.Errorf("leadership has moved to the configured one: %v", err)
 		}
 	})
 }

@@ -27,6 +27,8 @@ const (
 	// complaintPause lies between two log lines about requests that fail one after the
 	// other: a full disk lasts, and each attempt says the same.
 	complaintPause = 30 * time.Second
+	// leaderlessPatience is how long no controller may be active before the log says so.
+	leaderlessPatience = 5 * time.Second
 
 	registrationVersion = 4
 	heartbeatVersion    = 2
@@ -75,10 +77,10 @@ func (n *Node) communicate(ctx context.Context) time.Duration {
 	n.mu.Unlock()
 	switch {
 	case err == nil:
-		n.complained = time.Time{}
+		n.complained, n.leaderless = time.Time{}, time.Time{}
 		return pause
 	case errors.Is(err, kafkaerr.NotController):
-		n.opts.Logger.Debug("no active controller", "error", err)
+		n.noteLeaderless(time.Now(), err)
 		return retryPause
 	case n.life.Err() != nil:
 		return 0
@@ -89,6 +91,21 @@ func (n *Node) communicate(ctx context.Context) time.Duration {
 		n.opts.Logger.Warn("request to the controller failed, it is repeated", "state", n.State().String(), "error", err)
 	}
 	return n.opts.HeartbeatInterval
+}
+
+// noteLeaderless complains when no active controller has been found for a while. Elections
+// are shorter.
+func (n *Node) noteLeaderless(now time.Time, err error) {
+	switch {
+	case n.leaderless.IsZero():
+		n.leaderless = now
+	case now.Sub(n.leaderless) >= leaderlessPatience && now.Sub(n.complained) >= complaintPause:
+		n.complained = now
+		n.opts.Logger.Warn("no active controller is found: are controller.quorum.voters or controller.quorum.bootstrap.servers right, and does a majority of the controllers run?",
+			"state", n.State().String(), "error", err)
+		return
+	}
+	n.opts.Logger.Debug("no active controller", "error", err)
 }
 
 // register sends the registration.

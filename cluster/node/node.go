@@ -28,6 +28,7 @@ type Node struct {
 	tasks       sync.WaitGroup // run, the senders of ISR changes and of assignments, and the producer-id fetcher
 	wake        chan struct{}  // room for one: the next heartbeat is due now
 
+	leaderless time.Time // since when no active controller has been found; run's alone
 	complained time.Time // of requests that fail in a row, when the log last said so; run's alone
 
 	mu      sync.Mutex
