@@ -184,11 +184,17 @@ func (f *Fetcher) Next(now time.Time) FetchStep {
 		f.session.renew = true
 		return FetchStep{Until: until}
 	}
-	wait := f.o.MaxWait
-	if !until.IsZero() { // who pauses is not to wait for those who don't
-		wait = min(wait, until.Sub(now))
+	return FetchStep{Request: f.fetch(ready, mayWait(now, until, f.o.MaxWait))}
+}
+
+// mayWait is how long a leader may wait for records: who pauses is not to wait for those who
+// don't. Requests count whole milliseconds, and with none the follower would ask again and
+// again until the pause has ended.
+func mayWait(now, endOfPause time.Time, most time.Duration) time.Duration {
+	if endOfPause.IsZero() {
+		return most
 	}
-	return FetchStep{Request: f.fetch(ready, wait)}
+	return min(most, max(endOfPause.Sub(now), time.Millisecond))
 }
 
 // ready gives the replicas that may be fetched, and the end of the shortest pause of the
