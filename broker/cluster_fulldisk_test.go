@@ -14,19 +14,19 @@ const roomy = 1 << 40
 // fill leaves a node room for metadata, and for nothing else.
 func (m *machineNode) fill(t *testing.T) {
 	t.Helper()
-	is, err := m.disk.Space("/")
+	is, err := m.Disk.Space("/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.disk.SetCapacity(int64(is.TotalBytes-is.AvailBytes) + 200<<20)
+	m.Disk.SetCapacity(int64(is.TotalBytes-is.AvailBytes) + 200<<20)
 }
 
-func (m *machineNode) makeRoom() { m.disk.SetCapacity(roomy) }
+func (m *machineNode) makeRoom() { m.Disk.SetCapacity(roomy) }
 
 // partitions are those of a topic as a node knows them.
 func (c *nodes) partitions(at int32, topic string) []*metadata.Partition {
 	c.t.Helper()
-	t := c.all[at].b.Image().Topic(topic)
+	t := c.all[at].B.Image().Topic(topic)
 	if t == nil {
 		c.t.Fatalf("node %d does not know %s", at, topic)
 	}

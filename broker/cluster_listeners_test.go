@@ -14,8 +14,8 @@ func TestListenersApart(t *testing.T) {
 	clusterTest(t, []string{"controller", "broker", "broker"}, func(c *nodes) {
 		for _, id := range []int32{2, 3} {
 			m := c.all[id]
-			m.machine.Settings[2] = fmt.Sprintf("listeners=CLIENTS://broker-%d:9092,BROKERS://broker-%d:9094", id, id)
-			m.machine.Settings = append(m.machine.Settings,
+			m.Machine.Settings[2] = fmt.Sprintf("listeners=CLIENTS://broker-%d:9092,BROKERS://broker-%d:9094", id, id)
+			m.Machine.Settings = append(m.Machine.Settings,
 				"inter.broker.listener.name=BROKERS", "listener.security.protocol.map=CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT")
 		}
 		c.start(1, 2, 3)
@@ -25,7 +25,7 @@ func TestListenersApart(t *testing.T) {
 		if err := producer.ProduceSync(context.Background(), kgo.StringRecord("v")).FirstErr(); err != nil {
 			c.t.Error(err)
 		}
-		for r := range c.all[1].b.Image().Brokers() {
+		for r := range c.all[1].B.Image().Brokers() {
 			if r.Listeners[0].Name != "BROKERS" || r.Listeners[1].Name != "CLIENTS" {
 				c.t.Errorf("broker %d registered %+v", r.ID, r.Listeners)
 			}

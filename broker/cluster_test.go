@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,12 +32,8 @@ type nodes struct {
 
 // machineNode is a node with the process that lives, if one does.
 type machineNode struct {
-	id      int32
-	machine *brokertest.Machine
-	disk    *vfs.CrashFS
-	b       *broker.Broker
-	dead    *atomic.Bool  // of the process
-	buried  chan struct{} // closed when what is left of a dead one has ended; nil: there is none
+	brokertest.Process
+	id int32
 }
 
 // newNodes makes machines with the roles of each node, in the order of the ids.
@@ -62,10 +55,11 @@ func newNodes(t *testing.T, roles ...string) *nodes {
 		if strings.Contains(role, "controller") {
 			listeners = append(listeners, "CONTROLLER://"+name+":9093")
 		}
-		m := &machineNode{id: id, machine: brokertest.NewMachineOn(t, c.net, name, uint64(id))}
-		m.machine.Logger = brokertest.Logger(t, slog.LevelInfo).With("node", id)
+		m := &machineNode{id: id}
+		m.Machine = brokertest.NewMachineOn(t, c.net, name, uint64(id))
+		m.Machine.Logger = brokertest.Logger(t, slog.LevelInfo).With("node", id)
 		m.replaceDisk()
-		m.machine.Settings = []string{
+		m.Machine.Settings = []string{
 			"process.roles=" + role, "node.id=" + fmt.Sprint(id), "listeners=" + strings.Join(listeners, ","),
 			"controller.listener.names=CONTROLLER", "controller.quorum.voters=" + strings.Join(voters, ","),
 			"log.dirs=/data", "admin.listener=",
@@ -75,15 +69,15 @@ func newNodes(t *testing.T, roles ...string) *nodes {
 	return c
 }
 
-func (m *machineNode) replaceDisk() { m.disk = vfs.NewCrash(rand.NewPCG(7, uint64(m.id))) }
+func (m *machineNode) replaceDisk() { m.Disk = vfs.NewCrash(rand.NewPCG(7, uint64(m.id))) }
 
 // tryStart starts a node that may refuse.
 func (c *nodes) tryStart(m *machineNode) (*broker.Broker, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	env := m.machine.Env()
-	env.FS = m.disk.Process()
-	return broker.Start(ctx, brokertest.Config(c.t, m.machine.Settings...), env)
+	env := m.Machine.Env()
+	env.FS = m.Disk.Process()
+	return broker.Start(ctx, brokertest.Config(c.t, m.Machine.Settings...), env)
 }
 
 // refuse wants a node not to start, and to say why.
@@ -111,26 +105,9 @@ func (c *nodes) start(ids ...int32) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			if m.buried != nil {
-				<-m.buried
-			}
-			dead := &atomic.Bool{}
-			m.dead = dead
-			env := m.machine.Env()
-			env.FS = m.disk.Process()
-			dial := env.Dial
-			env.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-				if dead.Load() {
-					return nil, syscall.ENETDOWN
-				}
-				return dial(ctx, network, address)
-			}
-			b, err := broker.Start(ctx, brokertest.Config(c.t, m.machine.Settings...), env)
-			if err != nil {
+			if err := m.Launch(ctx, c.t); err != nil {
 				c.t.Errorf("node %d: %v", id, err)
-				return
 			}
-			m.b = b
 		})
 	}
 	wg.Wait()
@@ -141,33 +118,20 @@ func (c *nodes) start(ids ...int32) {
 
 // kill ends a node as SIGKILL does.
 func (c *nodes) kill(id int32) {
-	m := c.all[id]
-	m.dead.Store(true)
-	c.net.Crash(m.machine.Name)
-	m.disk.Kill()
-	dead, buried := m.b, make(chan struct{})
-	m.b, m.buried = nil, buried
-	go func() { // its goroutines can do nothing any more
-		defer close(buried)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = dead.Stop(ctx)
-	}()
+	c.all[id].Kill()
 }
 
 func (c *nodes) stopAll() {
 	var wg sync.WaitGroup
 	for _, m := range c.all {
-		if m.b == nil {
-			if m.buried != nil {
-				<-m.buried
-			}
+		if m.B == nil {
+			m.AwaitEnd()
 			continue
 		}
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()
-			if err := m.b.Stop(ctx); err != nil {
+			if err := m.B.Stop(ctx); err != nil {
 				c.t.Errorf("node %d: %v", m.id, err)
 			}
 		})
@@ -179,7 +143,7 @@ func (c *nodes) stopAll() {
 func (c *nodes) client(id int32, opts ...kgo.Opt) *kgo.Client {
 	c.t.Helper()
 	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(c.all[id].machine.Addr()), kgo.Dialer(c.all[id].machine.Dial), kgo.MetadataMinAge(10 * time.Millisecond),
+		kgo.SeedBrokers(c.all[id].Machine.Addr()), kgo.Dialer(c.all[id].Machine.Dial), kgo.MetadataMinAge(10 * time.Millisecond),
 	}, opts...)...)
 	if err != nil {
 		c.t.Fatal(err)
@@ -217,7 +181,7 @@ func (c *nodes) createTopic(through int32, name string, replicas int16) {
 	if answer := reply.(*kmsg.CreateTopicsResponse).Topics[0]; answer.ErrorCode != 0 {
 		c.t.Errorf("create %s through %d: %v", name, through, kerr.ErrorForCode(answer.ErrorCode))
 	}
-	if c.all[through].b.Image().Topic(name) == nil {
+	if c.all[through].B.Image().Topic(name) == nil {
 		c.t.Errorf("node %d does not know %s although it answered", through, name)
 	}
 }
@@ -225,7 +189,7 @@ func (c *nodes) createTopic(through int32, name string, replicas int16) {
 // inService are the brokers that a node says are in service.
 func (c *nodes) inService(at int32) []int32 {
 	var ids []int32
-	for r := range c.all[at].b.Image().Brokers() {
+	for r := range c.all[at].B.Image().Brokers() {
 		if !r.Fenced {
 			ids = append(ids, r.ID)
 		}
@@ -282,7 +246,7 @@ func TestThreeNodesAreOneCluster(t *testing.T) {
 		c.start(1, 2, 3)
 		ids := map[string]bool{}
 		for id, m := range c.all {
-			ids[m.b.Image().ClusterID()] = true
+			ids[m.B.Image().ClusterID()] = true
 			c.createTopic(id, fmt.Sprintf("through-%d", id), 1)
 		}
 		if len(ids) != 1 {
@@ -351,16 +315,16 @@ func TestWipedNodeComesBack(t *testing.T) {
 				c.start(1, 2, 3)
 				c.createTopic(1, "before", 1)
 				c.createTopic(1, "everywhere", 3)
-				id := c.all[wiped].b.Image().ClusterID()
+				id := c.all[wiped].B.Image().ClusterID()
 				c.kill(wiped)
 				c.all[wiped].replaceDisk()
 				c.start(wiped)
 				c.inSync(wiped%3+1, "everywhere") // what was on the disk is fetched again
-				if got := c.all[wiped].b.Image().ClusterID(); got != id {
+				if got := c.all[wiped].B.Image().ClusterID(); got != id {
 					c.t.Errorf("cluster %s has become %s", id, got)
 				}
 				c.createTopic(wiped, "after", 1)
-				if c.all[wiped].b.Image().Topic("before") == nil {
+				if c.all[wiped].B.Image().Topic("before") == nil {
 					c.t.Error("it does not know the topic")
 				}
 				// And now one of the others can be missed.
@@ -422,8 +386,8 @@ func TestActiveControllerStops(t *testing.T) {
 		stopped := c.leader(1)
 		other := stopped%3 + 1
 		m := c.all[stopped]
-		brokertest.Stop(c.t, m.b)
-		m.b = nil
+		brokertest.Stop(c.t, m.B)
+		m.B = nil
 		took := c.eventually("another controller", time.Second, func() bool {
 			leader := c.leader(other)
 			return leader > 0 && leader != stopped
@@ -442,9 +406,9 @@ func TestSecondNodeWithTheSameID(t *testing.T) {
 	clusterTest(t, append(threeCombined, "broker"), func(c *nodes) {
 		c.start(1, 2, 3, 4)
 		twin := newNodes(c.t, append(threeCombined, "broker")...).all[4]
-		twin.machine.Seed(99)
-		twin.machine.Net, twin.machine.Name = c.net, "broker-9"
-		twin.machine.Settings[2] = "listeners=PLAINTEXT://broker-9:9092"
+		twin.Machine.Seed(99)
+		twin.Machine.Net, twin.Machine.Name = c.net, "broker-9"
+		twin.Machine.Settings[2] = "listeners=PLAINTEXT://broker-9:9092"
 		c.refuse(twin, "register broker 4", "another process is registered as broker 4 at broker-4:9092")
 		if ids := c.inService(1); len(ids) != 4 {
 			c.t.Errorf("in service: %v", ids)
@@ -458,29 +422,29 @@ func TestForeignDisk(t *testing.T) {
 	clusterTest(t, append(threeCombined, "broker"), func(c *nodes) {
 		for _, id := range []int32{3, 4} { // begun as clusters of their own
 			m := c.all[id]
-			settings := m.machine.Settings
-			m.machine.Settings = []string{"node.id=" + fmt.Sprint(id), "listeners=PLAINTEXT://" + m.machine.Name + ":9092", "log.dirs=/data", "admin.listener="}
+			settings := m.Machine.Settings
+			m.Machine.Settings = []string{"node.id=" + fmt.Sprint(id), "listeners=PLAINTEXT://" + m.Machine.Name + ":9092", "log.dirs=/data", "admin.listener="}
 			b, err := c.tryStart(m)
 			if err != nil {
 				c.t.Fatal(err)
 			}
 			brokertest.Stop(c.t, b)
-			m.machine.Settings = settings
+			m.Machine.Settings = settings
 		}
 		c.refuse(c.all[3], "the log is that of the voters [3]", "controller.quorum.voters names [1 2 3]")
-		own := c.all[3].disk
+		own := c.all[3].Disk
 		c.all[3].replaceDisk()
 		c.start(1, 2, 3)
 		c.refuse(c.all[4], "the log is that of the voters [4]")
-		if err := c.all[4].disk.Process().RemoveAll("/data/klamm-metadata"); err != nil {
+		if err := c.all[4].Disk.Process().RemoveAll("/data/klamm-metadata"); err != nil {
 			c.t.Fatal(err)
 		}
-		c.refuse(c.all[4], "register broker 4", "this is cluster "+c.all[1].b.Image().ClusterID(), "broker 4 belongs to cluster")
+		c.refuse(c.all[4], "register broker 4", "this is cluster "+c.all[1].B.Image().ClusterID(), "broker 4 belongs to cluster")
 		if ids := c.inService(1); len(ids) != 3 {
 			c.t.Errorf("in service: %v", ids)
 		}
 		c.kill(3)
-		c.all[3].disk = own
+		c.all[3].Disk = own
 		c.refuse(c.all[3], "the log is that of the voters [3]")
 		c.createTopic(1, "after", 1)
 	})

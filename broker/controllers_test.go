@@ -18,7 +18,7 @@ import (
 // replaces its registration.
 func TestControllersAreRegistered(t *testing.T) {
 	clusterTest(t, []string{"broker,controller", "controller", "controller", "broker"}, func(c *nodes) {
-		c.all[3].machine.Settings[2] = "listeners=CONTROLLER://:9093" // known by what names it a voter
+		c.all[3].Machine.Settings[2] = "listeners=CONTROLLER://:9093" // known by what names it a voter
 		c.start(1, 2, 3, 4)
 		c.awaitControllers(4, 3)
 		all := "[1@broker-1:9093 2@broker-2:9093 3@broker-3:9093]"
@@ -30,11 +30,11 @@ func TestControllersAreRegistered(t *testing.T) {
 		if got := c.quorumListeners(4); got != "[1:CONTROLLER://broker-1:9093 2:CONTROLLER://broker-2:9093 3:CONTROLLER://broker-3:9093]" {
 			c.t.Errorf("broker 4 tells of a quorum at %s", got)
 		}
-		before := c.all[4].b.Image().Controller(2).IncarnationID
+		before := c.all[4].B.Image().Controller(2).IncarnationID
 		c.kill(2)
 		c.start(2)
 		c.eventually("the new process is registered", 10*time.Second, func() bool {
-			is := c.all[4].b.Image().Controller(2)
+			is := c.all[4].B.Image().Controller(2)
 			return is != nil && is.IncarnationID != before
 		})
 	})
@@ -53,7 +53,7 @@ func TestStrangerIsNoController(t *testing.T) {
 		if err != nil || resp.ErrorCode != kafkaerr.UnknownControllerID.Code || resp.ErrorMessage == nil {
 			c.t.Errorf("%+v, %v", resp, err)
 		}
-		if c.all[2].b.Image().Controller(2) != nil {
+		if c.all[2].B.Image().Controller(2) != nil {
 			c.t.Error("it is registered")
 		}
 	})
@@ -63,7 +63,7 @@ func (c *nodes) awaitControllers(at int32, n int) {
 	c.t.Helper()
 	c.eventually("the controllers are registered", 10*time.Second, func() bool {
 		known := 0
-		for range c.all[at].b.Image().Controllers() {
+		for range c.all[at].B.Image().Controllers() {
 			known++
 		}
 		return known == n
@@ -73,7 +73,7 @@ func (c *nodes) awaitControllers(at int32, n int) {
 // controllerClient talks to a node on its controller listener.
 func (c *nodes) controllerClient(id int32) *kgo.Client {
 	c.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("broker-%d:9093", id)), kgo.Dialer(c.all[id].machine.Dial))
+	client, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("broker-%d:9093", id)), kgo.Dialer(c.all[id].Machine.Dial))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (c *nodes) produce(topic string) *stream {
 
 func (c *nodes) addresses() (list []string) {
 	for _, m := range c.all {
-		list = append(list, m.machine.Addr())
+		list = append(list, m.Machine.Addr())
 	}
 	return list
 }
@@ -96,7 +96,7 @@ func (s *stream) end() {
 func (c *nodes) inSync(at int32, topic string) {
 	c.t.Helper()
 	took := c.eventually("all replicas in sync", 30*time.Second, func() bool {
-		t := c.all[at].b.Image().Topic(topic)
+		t := c.all[at].B.Image().Topic(topic)
 		if t == nil {
 			return false
 		}
@@ -137,11 +137,11 @@ func TestStopMovesLeadersFirst(t *testing.T) {
 		for _, id := range []int32{1, 2, 3} {
 			<-time.After(time.Second)
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-			if err := c.all[id].b.Stop(ctx); err != nil {
+			if err := c.all[id].B.Stop(ctx); err != nil {
 				t.Errorf("stop of %d: %v", id, err)
 			}
 			cancel()
-			c.all[id].b = nil
+			c.all[id].B = nil
 			<-time.After(time.Second)
 			c.start(id)
 			c.inSync(id, "t")
@@ -168,7 +168,7 @@ func TestPreferredLeaders(t *testing.T) {
 			}
 		})
 		c.eventually("preferred leaders", time.Second, func() bool { // another node may have answered
-			return !slices.ContainsFunc(c.all[1].b.Image().Topic("t").Partitions, func(p *metadata.Partition) bool {
+			return !slices.ContainsFunc(c.all[1].B.Image().Topic("t").Partitions, func(p *metadata.Partition) bool {
 				return p.Leader != p.Replicas[0]
 			})
 		})
@@ -203,7 +203,7 @@ func TestDamagedFile(t *testing.T) {
 // flip changes one bit of a file.
 func (c *nodes) flip(id int32, name string, at int64) {
 	c.t.Helper()
-	f, err := c.all[id].disk.OpenFile(name, os.O_RDWR, 0)
+	f, err := c.all[id].Disk.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func (c *nodes) flip(id int32, name string, at int64) {
 
 func (c *nodes) strays(id int32) (n int) {
 	c.t.Helper()
-	entries, err := c.all[id].disk.ReadDir("/data")
+	entries, err := c.all[id].Disk.ReadDir("/data")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -238,16 +238,16 @@ func (c *nodes) strays(id int32) (n int) {
 func TestIsolatedLeader(t *testing.T) {
 	clusterTest(t, threeCombined, func(c *nodes) {
 		for _, m := range c.all {
-			m.machine.Settings = append(m.machine.Settings, "min.insync.replicas=2")
+			m.Machine.Settings = append(m.Machine.Settings, "min.insync.replicas=2")
 		}
 		c.start(1, 2, 3)
 		c.createTopic(1, "t", 3)
 		s := c.produce("t")
 		for _, victim := range []int32{2, 3, 1} {
 			<-time.After(2 * time.Second)
-			c.net.Isolate(c.all[victim].machine.Name)
+			c.net.Isolate(c.all[victim].Machine.Name)
 			<-time.After(6 * time.Second)
-			c.net.Rejoin(c.all[victim].machine.Name)
+			c.net.Rejoin(c.all[victim].Machine.Name)
 			c.inSync(victim, "t")
 		}
 		s.end()
@@ -271,7 +271,7 @@ func TestReassignment(t *testing.T) {
 			}
 		})
 		c.eventually("the partitions have moved", 30*time.Second, func() bool {
-			for _, p := range c.all[1].b.Image().Topic("t").Partitions {
+			for _, p := range c.all[1].B.Image().Topic("t").Partitions {
 				if len(p.AddingReplicas)+len(p.RemovingReplicas) > 0 || !slices.Contains(p.Replicas, 4) || !slices.Contains(p.Replicas, 5) || len(p.ISR) < 3 {
 					return false
 				}

@@ -6,18 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/klamm-mq/klamm/broker"
 	"github.com/klamm-mq/klamm/broker/brokertest"
 	"github.com/klamm-mq/klamm/conform"
 	"github.com/klamm-mq/klamm/conform/scenarios"
@@ -91,12 +87,8 @@ type cluster struct {
 }
 
 type node struct {
-	id      int32
-	machine *brokertest.Machine
-	disk    *vfs.CrashFS
-	b       *broker.Broker // nil if it is down
-	dead    *atomic.Bool   // of its process
-	buried  chan struct{}  // closed when what is left of a dead process has ended
+	brokertest.Process
+	id int32
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -107,10 +99,11 @@ func newCluster(t *testing.T) *cluster {
 	}
 	for i := range clusterSize {
 		id := int32(i + 1)
-		n := &node{id: id, machine: brokertest.NewMachineOn(t, c.net, machineName(id), uint64(id))}
-		n.machine.Logger = brokertest.Logger(t, slog.LevelError+1).With("node", id)
-		n.disk = vfs.NewCrash(rand.NewPCG(7, uint64(id)))
-		n.machine.Settings = append([]string{
+		n := &node{id: id}
+		n.Machine = brokertest.NewMachineOn(t, c.net, machineName(id), uint64(id))
+		n.Machine.Logger = brokertest.Logger(t, slog.LevelError+1).With("node", id)
+		n.Disk = vfs.NewCrash(rand.NewPCG(7, uint64(id)))
+		n.Machine.Settings = append([]string{
 			"process.roles=broker,controller", fmt.Sprintf("node.id=%d", id),
 			"listeners=PLAINTEXT://" + clientAddress(id) + ",CONTROLLER://" + c.Controller(id),
 			"controller.listener.names=CONTROLLER", "controller.quorum.voters=" + strings.Join(voters, ","),
@@ -154,44 +147,14 @@ func (c *cluster) start() *conform.Target {
 
 // Start starts a node on what its disk holds.
 func (c *cluster) Start(id int32) error {
-	n := c.nodes[id-1]
-	if n.buried != nil {
-		<-n.buried
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	dead := &atomic.Bool{}
-	env := n.machine.Env()
-	env.FS = n.disk.Process()
-	dial := env.Dial
-	env.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if dead.Load() {
-			return nil, syscall.ENETDOWN
-		}
-		return dial(ctx, network, address)
-	}
-	b, err := broker.Start(ctx, brokertest.Config(c.t, n.machine.Settings...), env)
-	if err != nil {
-		return err
-	}
-	n.b, n.dead = b, dead
-	return nil
+	return c.nodes[id-1].Launch(ctx, c.t)
 }
 
-// Kill ends a node as SIGKILL does: nothing that it does any more reaches disk or network.
+// Kill ends a node as SIGKILL does.
 func (c *cluster) Kill(id int32) error {
-	n := c.nodes[id-1]
-	n.dead.Store(true)
-	c.net.Crash(n.machine.Name)
-	n.disk.Kill()
-	dead, buried := n.b, make(chan struct{})
-	n.b, n.buried = nil, buried
-	go func() {
-		defer close(buried)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = dead.Stop(ctx) // its disk and network are gone
-	}()
+	c.nodes[id-1].Kill()
 	return nil
 }
 
@@ -200,8 +163,8 @@ func (c *cluster) Stop(id int32) error {
 	n := c.nodes[id-1]
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := n.b.Stop(ctx)
-	n.b = nil
+	err := n.B.Stop(ctx)
+	n.B = nil
 	return err
 }
 
@@ -221,11 +184,9 @@ func (c *cluster) stop() {
 	var stopped sync.WaitGroup
 	for _, n := range c.nodes {
 		stopped.Go(func() {
-			if n.buried != nil {
-				<-n.buried
-			}
-			if n.b != nil {
-				brokertest.Stop(c.t, n.b)
+			n.AwaitEnd()
+			if n.B != nil {
+				brokertest.Stop(c.t, n.B)
 			}
 		})
 	}
