@@ -80,8 +80,12 @@ func (l *Log) start(term Term, records []metadata.Record) (*Proposal, error) {
 	if err := l.failure(); err != nil {
 		return nil, notController("not sent", err)
 	}
-	if err := l.space.forProposals(l.proposals.size()); err != nil {
+	switch err := l.space.forProposals(l.proposals.size()); {
+	case errors.Is(err, ErrFull):
 		return nil, err
+	case err != nil: // as in guard: whoever cannot look at the disk does not lead on it
+		l.fail(err)
+		return nil, notController("not sent", err)
 	}
 	return l.proposals.add(term, func(number uint64) ([]byte, error) {
 		b, err := metadata.EncodeEntry(

@@ -162,30 +162,54 @@ func settled(m *meter) bool {
 	return m.hasBallast()
 }
 
+var errBlind = errors.New("stale handle")
+
+// blindOptions are of a log that cannot read its free space while fails is set.
+func blindOptions(t *testing.T, fails *atomic.Bool, fatal chan error) Options {
+	m := newMeter(vfs.NewMem())
+	o := m.options(t, fatal)
+	o.Space = func() (vfs.Space, error) {
+		if fails.Load() {
+			return vfs.Space{}, errBlind
+		}
+		return m.space()
+	}
+	return o
+}
+
 // Nobody can read how full the disk is: then nothing is written to it.
 func TestFreeSpaceIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMeter(vfs.NewMem())
-		fatal := make(chan error, 1)
-		o := m.options(t, fatal)
-		unknown := errors.New("stale handle")
 		var fails atomic.Bool
-		o.Space = func() (vfs.Space, error) {
-			if fails.Load() {
-				return vfs.Space{}, unknown
-			}
-			return m.space()
-		}
-		l, term := lead(t, o)
+		fatal := make(chan error, 1)
+		l, term := lead(t, blindOptions(t, &fails, fatal))
 		loseSight(t, l, term)
 		fails.Store(true)
-		if err := create(l, term, "a"); !errors.Is(err, unknown) {
+		if err := create(l, term, "a"); !errors.Is(err, errBlind) {
 			t.Errorf("proposal: %v", err)
 		}
 		if _, err := l.Barrier(context.Background(), term); !errors.Is(err, kafkaerr.NotController) {
 			t.Errorf("barrier: %v", err)
 		}
-		if err := <-fatal; !errors.Is(err, unknown) {
+		if err := <-fatal; !errors.Is(err, errBlind) {
+			t.Errorf("fatal: %v", err)
+		}
+		mustClose(t, l)
+	})
+}
+
+// TestNothingIsTriedForEverOnADiskThatCannotBeSeen: the barrier of a new cluster proposes
+// before anything has to be written; a node that only refused that tried again without end.
+func TestNothingIsTriedForEverOnADiskThatCannotBeSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Bool
+		fatal := make(chan error, 1)
+		l, term := lead(t, blindOptions(t, &fails, fatal))
+		fails.Store(true)
+		if err := create(l, term, "a"); !errors.Is(err, errBlind) || !errors.Is(err, kafkaerr.NotController) {
+			t.Errorf("proposal: %v", err)
+		}
+		if err := <-fatal; !errors.Is(err, errBlind) {
 			t.Errorf("fatal: %v", err)
 		}
 		mustClose(t, l)
