@@ -78,8 +78,9 @@ func Run(t *testing.T, o Options, scenario func(*Cluster)) {
 	var faults, acked int
 	seeds := seedsToRun(t, o.Seeds)
 	line := evidence.Line{Begin: time.Now(), Tier: o.tier(), Test: t.Name(), First: seeds[0]}
+	whole := false // a panic is no failure yet
 	defer func() {
-		line.Faults, line.Acked, line.Passed = faults, acked, !t.Failed()
+		line.Faults, line.Acked, line.Passed = faults, acked, whole && !t.Failed()
 		if err := line.Write(time.Now()); err != nil {
 			t.Error(err)
 		}
@@ -96,6 +97,7 @@ func Run(t *testing.T, o Options, scenario func(*Cluster)) {
 		faults += r.Faults
 		acked += r.Acked
 	}
+	whole = true
 	t.Logf("%d seeds: %d faults, %d records acknowledged", len(seeds), faults, acked)
 	if len(seeds) > 1 && (faults < 2*len(seeds) || acked < 10*len(seeds)) {
 		t.Error("these seeds do not cover much")
