@@ -78,6 +78,7 @@ func (f *field) part(b *testing.B, name string, t target, measure value) {
 		found := make([]spread, len(f.subjects))
 		for round := range f.rounds {
 			for i, s := range f.subjects {
+				takeMemory(b)
 				found[i] = append(found[i], measure(b, s, fmt.Sprintf("%s-%d", t.topic(), round)))
 			}
 		}
