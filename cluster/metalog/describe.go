@@ -3,6 +3,7 @@ package metalog
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -25,9 +26,13 @@ type QuorumState struct {
 type Member struct {
 	NodeID      int32
 	DirectoryID uuid.UUID
-	// LastIndex is that of its last entry. Of others Raft does not tell; -1.
+	Self        bool
+	// LastIndex is that of its last entry; of others, of the last one that this leader knows
+	// it to have. -1: not known.
 	LastIndex int64
-	Self      bool
+	// Answered is when it last answered this leader, CaughtUp when it last had all that the
+	// leader has; zero: not in this term. Both are now for the leader itself.
+	Answered, CaughtUp time.Time
 }
 
 // Quorum tells who keeps the metadata log.
@@ -42,7 +47,7 @@ func (l *Log) Quorum() QuorumState {
 	q.Leader, q.LeaderHere = l.opts.NodeID, true
 	q.Term, q.Committed = l.raft.CurrentTerm(), l.raft.CommitIndex()
 	for _, s := range l.servers() {
-		m, ok := l.member(s)
+		m, ok := l.member(s, q.Term)
 		switch {
 		case !ok:
 		case s.Suffrage == raft.Voter:
@@ -54,7 +59,7 @@ func (l *Log) Quorum() QuorumState {
 	return q
 }
 
-func (l *Log) member(s raft.Server) (m Member, ok bool) {
+func (l *Log) member(s raft.Server, term Term) (m Member, ok bool) {
 	number, dir, _ := strings.Cut(string(s.ID), "/")
 	n, err := strconv.ParseInt(number, 10, 32)
 	if err != nil {
@@ -65,7 +70,14 @@ func (l *Log) member(s raft.Server) (m Member, ok bool) {
 		return m, false
 	}
 	if m.Self {
-		m.LastIndex = int64(l.raft.LastIndex())
+		m.LastIndex, m.Answered = int64(l.raft.LastIndex()), time.Now()
+		m.CaughtUp = m.Answered
+		return m, true
+	}
+	p := l.trans.progress.of(s.ID, uint64(term))
+	m.Answered, m.CaughtUp = p.answered, p.caughtUp
+	if p.index > 0 {
+		m.LastIndex = int64(p.index)
 	}
 	return m, true
 }

@@ -3,6 +3,7 @@ package metalog
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/uuid"
@@ -29,20 +30,25 @@ func TestQuorumOfOne(t *testing.T) {
 	})
 }
 
-// Only the leader knows the quorum; the others know who leads. Of the others' logs Raft
-// tells nothing.
+// Only the leader knows the quorum; the others know who leads.
 func TestQuorumOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, nil)
 		defer c.close()
 		lead := c.leader()
+		lead.mustPropose("a")
+		c.wantConverged()
 		q := lead.log.Quorum()
 		if !q.LeaderHere || q.Leader != lead.id || len(q.Voters) != 3 {
 			t.Fatalf("%+v", q)
 		}
+		now := time.Now()
 		for _, m := range q.Voters {
-			if m.Self != (m.NodeID == lead.id) || m.Self != (m.LastIndex >= 0) {
-				t.Errorf("%+v", m)
+			if m.Self != (m.NodeID == lead.id) || m.LastIndex != int64(q.Committed) {
+				t.Errorf("%+v, committed %d", m, q.Committed)
+			}
+			if now.Sub(m.Answered) > 100*time.Millisecond || now.Sub(m.CaughtUp) > 100*time.Millisecond {
+				t.Errorf("at %v: %+v", now, m)
 			}
 		}
 		for _, n := range c.followers() {
@@ -50,5 +56,40 @@ func TestQuorumOfThree(t *testing.T) {
 				t.Errorf("follower %d: %+v", n.id, q)
 			}
 		}
+	})
+}
+
+// The leader goes on telling of a follower that is gone what it knew: how far that had come,
+// and when.
+func TestQuorumWithoutFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.close()
+		lead := c.leader()
+		before := lead.mustPropose("a")
+		c.wantConverged()
+		gone := c.followers()[0]
+		gone.stop()
+		stopped := time.Now()
+		<-time.After(time.Minute)
+		lead.mustPropose("b")
+		of := func() Member {
+			for _, m := range lead.log.Quorum().Voters {
+				if m.NodeID == gone.id {
+					return m
+				}
+			}
+			t.Fatal("not listed")
+			return Member{}
+		}
+		if m := of(); m.LastIndex != int64(before.Index) || m.Answered.After(stopped) || stopped.Sub(m.CaughtUp) > time.Second {
+			t.Errorf("stopped at %v with %d: %+v", stopped, before.Index, m)
+		}
+		gone.start()
+		c.wantConverged()
+		c.eventually("it is known to have caught up", func() bool {
+			m := of()
+			return m.LastIndex == int64(lead.log.Quorum().Committed) && m.CaughtUp.After(stopped.Add(time.Minute))
+		})
 	})
 }

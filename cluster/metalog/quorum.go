@@ -66,7 +66,7 @@ func (l *Log) startRaft() error {
 		return err
 	}
 	config := l.raftConfig()
-	l.trans = newTransport(&l.opts, string(l.serverAddress(l.self())), l.leads, l.store.stalled, config.Logger)
+	l.trans = newTransport(l, config.Logger)
 	err = l.newRaft(config, cache, snapshots)
 	if err == nil {
 		close(l.started)
@@ -232,6 +232,16 @@ func (l *Log) leads() bool {
 		return l.raft.State() == raft.Leader
 	default:
 		return true
+	}
+}
+
+// lastIndex is 0 as long as Raft is not known here.
+func (l *Log) lastIndex() uint64 {
+	select {
+	case <-l.started:
+		return l.raft.LastIndex()
+	default:
+		return 0
 	}
 }
 

@@ -19,14 +19,15 @@ const (
 
 // transport is a raft.Transport that can also give this node an order of its own.
 type transport struct {
-	raftTransport
-	quiet   *quiet
-	leads   func() bool              // whether this node leads
-	stalled func(now time.Time) bool // whether its disk lets it do so
-	own     chan raft.RPC
-	stop    chan struct{}
-	done    chan struct{}
-	once    sync.Once
+	raftTransport // counting progress
+	progress      *progress
+	quiet         *quiet
+	leads         func() bool              // whether this node leads
+	stalled       func(now time.Time) bool // whether its disk lets it do so
+	own           chan raft.RPC
+	stop          chan struct{}
+	done          chan struct{}
+	once          sync.Once
 }
 
 // raftTransport is what both of Raft's transports implement.
@@ -36,29 +37,35 @@ type raftTransport interface {
 	raft.WithClose
 }
 
-func newTransport(o *Options, address string, leads func() bool, stalled func(time.Time) bool, logger hclog.Logger) *transport {
+// newTransport makes it; l may not know Raft yet.
+func newTransport(l *Log, logger hclog.Logger) *transport {
+	p := newProgress(newRaftTransport(&l.opts, string(l.serverAddress(l.self())), logger), l.lastIndex)
 	t := &transport{
-		quiet: newQuiet(o.Timing), leads: leads, stalled: stalled,
+		raftTransport: p, progress: p,
+		quiet: newQuiet(l.opts.Timing), leads: l.leads, stalled: l.store.stalled,
 		own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{}),
-	}
-	if o.Stream == nil {
-		_, t.raftTransport = raft.NewInmemTransport(raft.ServerAddress(address))
-	} else {
-		t.raftTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream:  addressed{newStreams(o.Stream), address},
-			MaxPool: maxPooledConns,
-			Timeout: rpcTimeout,
-			// No pipelining. With it, a leader that steps down while its pipeline is full may
-			// leave a goroutine behind for good: the reader of answers (pipelineDecode) has
-			// seen the newer term and ended, the one that sends (netPipeline.AppendEntries)
-			// waits for room that nobody makes, and Shutdown waits for it.
-			MaxRPCsInFlight:         1,
-			Logger:                  logger,
-			MsgpackUseNewTimeFormat: true,
-		})
 	}
 	go t.forward()
 	return t
+}
+
+func newRaftTransport(o *Options, address string, logger hclog.Logger) raftTransport {
+	if o.Stream == nil {
+		_, t := raft.NewInmemTransport(raft.ServerAddress(address))
+		return t
+	}
+	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:  addressed{newStreams(o.Stream), address},
+		MaxPool: maxPooledConns,
+		Timeout: rpcTimeout,
+		// No pipelining. With it, a leader that steps down while its pipeline is full may
+		// leave a goroutine behind for good: the reader of answers (pipelineDecode) has
+		// seen the newer term and ended, the one that sends (netPipeline.AppendEntries)
+		// waits for room that nobody makes, and Shutdown waits for it.
+		MaxRPCsInFlight:         1,
+		Logger:                  logger,
+		MsgpackUseNewTimeFormat: true,
+	})
 }
 
 // forward passes on what peers ask.
