@@ -99,6 +99,7 @@ func newRoot(std streams) *cobra.Command {
 		newConsume(std),
 		newConform(std),
 		newGroup(std),
+		newCluster(std),
 		newLog(std),
 		newHealth(std),
 	)

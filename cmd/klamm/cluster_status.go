@@ -1,0 +1,254 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func newClusterStatus(std streams) *cobra.Command {
+	var f clientFlags
+	var output string
+	var dirs bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show nodes, controllers and the health of partitions",
+		Long: "Show the nodes of a cluster with their roles, who leads the metadata quorum, how far its members are behind,\n" +
+			"and how many partitions each broker has, are under-replicated, or have no leader.\n" +
+			"A broker that is fenced is down, or has not been heard of for its session's length.",
+		Example: "  klamm cluster status\n" +
+			"  klamm cluster status --log-dirs\n" +
+			"  klamm cluster status --output json",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			asJSON, err := isJSON(output)
+			if err != nil {
+				return err
+			}
+			return withClient(cmd.Context(), std, f, func(ctx context.Context, client *kgo.Client) error {
+				view, err := viewCluster(ctx, client)
+				if err != nil {
+					return err
+				}
+				status := view.status()
+				var failed error
+				if dirs {
+					failed = status.addLogDirs(ctx, client)
+				}
+				if asJSON {
+					return errors.Join(json.NewEncoder(std.out).Encode(status), failed)
+				}
+				return errors.Join(status.print(std.out, dirs), failed)
+			})
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
+	cmd.Flags().BoolVar(&dirs, "log-dirs", false, "also the log directories of each broker")
+	return cmd
+}
+
+// clusterStatus is the answer of `klamm cluster status`, as JSON shows it.
+type clusterStatus struct {
+	Cluster         string       `json:"cluster"`
+	Leader          *int32       `json:"controller"` // null: not known
+	Epoch           *int32       `json:"epoch"`
+	Partitions      int          `json:"partitions"`
+	UnderReplicated int          `json:"under_replicated"`
+	Offline         int          `json:"offline"` // without a leader
+	Moving          int          `json:"moving"`
+	Nodes           []nodeStatus `json:"nodes"`
+}
+
+type nodeStatus struct {
+	ID       int32    `json:"node"`
+	Roles    []string `json:"roles"`
+	State    string   `json:"state"` // active, fenced; of a controller alone: active, silent or unknown
+	Rack     *string  `json:"rack"`
+	Address  *string  `json:"address"`
+	Leaders  *int     `json:"leaders"` // null for a controller alone
+	Replicas *int     `json:"replicas"`
+	Quorum   *string  `json:"quorum"`       // leader, voter, observer
+	Lag      *int64   `json:"lag"`          // entries of the metadata log
+	Silence  *int64   `json:"last_seen_ms"` // ago, by the leader of the quorum
+	LogDirs  []logDir `json:"log_dirs,omitempty"`
+}
+
+type logDir struct {
+	Path     string  `json:"path"`
+	Error    *string `json:"error"`
+	Replicas int     `json:"replicas"`
+	Bytes    int64   `json:"bytes"`
+}
+
+// silentAfter is when a controller that is no broker counts as silent. Brokers have
+// sessions, which the cluster judges.
+const silentAfter = 10 * time.Second
+
+// unless is a value for JSON, null where it stands for nothing.
+func unless[T comparable](nothing, value T) *T {
+	if value == nothing {
+		return nil
+	}
+	return &value
+}
+
+func (v *clusterView) status() clusterStatus {
+	s := clusterStatus{Cluster: v.id, Leader: unless(-1, v.leader), Epoch: unless(-1, v.epoch), Moving: len(v.moving)}
+	v.partitions(func(p kadm.PartitionDetail) {
+		s.Partitions++
+		if p.Leader < 0 {
+			s.Offline++
+		}
+		// Replicas that a move adds are not missed yet.
+		want := p.Replicas
+		if m, ok := v.moving[topicPartition{p.Topic, p.Partition}]; ok {
+			want = without(p.Replicas, m.adding...)
+		}
+		if len(without(want, p.ISR...)) > 0 {
+			s.UnderReplicated++
+		}
+	})
+	for i := range v.nodes {
+		s.Nodes = append(s.Nodes, v.nodes[i].status(v.leader))
+	}
+	return s
+}
+
+func (n *clusterNode) status(leader int32) nodeStatus {
+	s := nodeStatus{
+		ID: n.id, Roles: n.roles(), State: n.state(), Rack: unless("", n.rack), Address: unless("", n.address),
+		Lag: unless(-1, n.lag),
+	}
+	if n.silence >= 0 {
+		ms := n.silence.Milliseconds()
+		s.Silence = &ms
+	}
+	if n.broker {
+		s.Leaders, s.Replicas = &n.leaders, &n.replicas
+	}
+	switch {
+	case n.voter && n.id == leader:
+		s.Quorum = unless("", "leader")
+	case n.voter:
+		s.Quorum = unless("", "voter")
+	case n.observer:
+		s.Quorum = unless("", "observer")
+	}
+	return s
+}
+
+// roles are those that show: an observer without a broker is a controller on its way in,
+// or the copy of a broker that has gone.
+func (n *clusterNode) roles() []string {
+	roles := []string{}
+	if n.broker {
+		roles = append(roles, "broker")
+	}
+	if n.voter || !n.broker {
+		roles = append(roles, "controller")
+	}
+	return roles
+}
+
+func (n *clusterNode) state() string {
+	switch {
+	case n.broker && n.fenced:
+		return "fenced"
+	case n.broker || n.silence >= 0 && n.silence < silentAfter:
+		return "active"
+	case n.silence < 0:
+		return "unknown"
+	}
+	return "silent"
+}
+
+// addLogDirs asks each active broker for its log directories.
+func (s *clusterStatus) addLogDirs(ctx context.Context, client *kgo.Client) error {
+	all, err := kadm.NewClient(client).DescribeAllLogDirs(ctx, nil)
+	var missed *kadm.ShardErrors
+	if err != nil && !errors.As(err, &missed) {
+		return err
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		for _, dir := range all[n.ID].Sorted() {
+			d := logDir{Path: dir.Dir, Bytes: dir.Size()}
+			if dir.Err != nil {
+				d.Error = unless("", dir.Err.Error())
+			}
+			for _, parts := range dir.Topics {
+				d.Replicas += len(parts)
+			}
+			n.LogDirs = append(n.LogDirs, d)
+		}
+	}
+	return err
+}
+
+// shown is a value for people, a dash where there is none.
+func shown[T any](value *T) string {
+	if value == nil {
+		return "-"
+	}
+	return fmt.Sprint(*value)
+}
+
+func (s *clusterStatus) print(out io.Writer, dirs bool) error {
+	controller := "unknown"
+	if s.Leader != nil {
+		controller = fmt.Sprintf("%d, epoch %s", *s.Leader, shown(s.Epoch))
+	}
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "cluster\t%s\ncontroller\t%s\npartitions\t%d: %d under-replicated, %d offline, %d moving\n",
+		s.Cluster, controller, s.Partitions, s.UnderReplicated, s.Offline, s.Moving)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	table, err := newTable(out, "text", "NODE", "ROLES", "STATE", "RACK", "ADDRESS", "LEADERS", "REPLICAS", "QUORUM", "LAG")
+	if err != nil {
+		return err
+	}
+	for _, n := range s.Nodes {
+		if err := table.row(n.ID, strings.Join(n.Roles, ","), n.State, shown(n.Rack), shown(n.Address),
+			shown(n.Leaders), shown(n.Replicas), shown(n.Quorum), shown(n.Lag)); err != nil {
+			return err
+		}
+	}
+	if err := table.flush(); err != nil || !dirs {
+		return err
+	}
+	return s.printLogDirs(out)
+}
+
+func (s *clusterStatus) printLogDirs(out io.Writer) error {
+	fmt.Fprintln(out)
+	table, err := newTable(out, "text", "NODE", "LOG DIR", "STATE", "REPLICAS", "BYTES")
+	if err != nil {
+		return err
+	}
+	table.showHead()
+	for _, n := range s.Nodes {
+		for _, d := range n.LogDirs {
+			state := "online"
+			if d.Error != nil {
+				state, _, _ = strings.Cut(*d.Error, ":")
+			}
+			if err := table.row(n.ID, cmp.Or(d.Path, "-"), state, d.Replicas, d.Bytes); err != nil {
+				return err
+			}
+		}
+	}
+	return table.flush()
+}
