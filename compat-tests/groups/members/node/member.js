@@ -8,8 +8,7 @@ const consumer = kafka.consumer({
   groupId: options.group,
   sessionTimeout: Number(options['session-ms']),
   heartbeatInterval: 1000,
-  retry: { retries: 100, maxRetryTime: 1000 },
-})
+}) // its retries are few: it looks for another coordinator only when they are used up
 
 const say = (...words) => console.log(...words)
 
@@ -24,10 +23,11 @@ async function main() {
   await consumer.subscribe({ topics: [options.topic], fromBeginning: true })
   await consumer.run({
     autoCommit: false,
-    eachMessage: async ({ topic, partition, message }) => {
-      say('record', partition, message.offset, message.value.toString())
+    eachBatch: async ({ batch }) => {
+      for (const message of batch.messages) say('record', batch.partition, message.offset, message.value.toString())
       try {
-        await consumer.commitOffsets([{ topic, partition, offset: String(BigInt(message.offset) + 1n) }])
+        const next = String(BigInt(batch.lastOffset()) + 1n)
+        await consumer.commitOffsets([{ topic: batch.topic, partition: batch.partition, offset: next }])
       } catch (error) {
         say('commit', error.message) // of a generation that has passed: thrown on, it would end the consumer for good
       }
