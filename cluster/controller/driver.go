@@ -325,7 +325,7 @@ func (s *state) decide(now time.Time, call Call) decision {
 	case *kmsg.AlterPartitionRequest:
 		return s.alterPartition(now, call)
 	case *kmsg.ControllerRegistrationRequest:
-		return s.registerController(call)
+		return s.registerController(now, call)
 	case *kmsg.AssignReplicasToDirsRequest:
 		return s.assignReplicas(call)
 	}

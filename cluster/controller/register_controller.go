@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -17,11 +18,11 @@ import (
 //
 // Kafka takes the registration of anybody. Here it must be one of the controllers, so that
 // there are not more of them than the configuration says.
-func (s *state) registerController(call Call) decision {
+func (s *state) registerController(now time.Time, call Call) decision {
 	req := call.Request.(*kmsg.ControllerRegistrationRequest)
 	c := registeredController(req)
 	if err := s.checkController(c); err != nil {
-		s.opts.Logger.Warn("controller registration refused", "controller", c.ID, "reason", err)
+		s.refused(now, "controller", c.ID, err)
 		return decision{response: ErrorResponse(req, err)}
 	}
 	record := metadata.RegisterControllerRecord{Controller: *c}

@@ -3,6 +3,7 @@ package controller
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -21,7 +22,7 @@ func TestRegisterController(t *testing.T) {
 		req.ControllerID, req.IncarnationID = id, uuid.UUID{incarnation}
 		req.Listeners = append(req.Listeners, kmsg.ControllerRegistrationRequestListener{Name: "CONTROLLER", Host: host, Port: 9093})
 		req.Features = append(req.Features, kmsg.ControllerRegistrationRequestFeature{Name: "some", MinSupportedVersion: 1, MaxSupportedVersion: most})
-		d := w.registerController(Call{Request: req})
+		d := w.registerController(time.UnixMilli(1_700_000_000_000), Call{Request: req})
 		w.apply(d.records)
 		resp := d.response.(*kmsg.ControllerRegistrationResponse)
 		if (resp.ErrorMessage != nil) != (resp.ErrorCode != 0) {

@@ -40,7 +40,7 @@ const (
 func (s *state) registerBroker(now time.Time, call Call, known addressKnowledge) (d decision, probe *metadata.Endpoint) {
 	req := call.Request.(*kmsg.BrokerRegistrationRequest)
 	refuse := func(err error) (decision, *metadata.Endpoint) {
-		s.opts.Logger.Warn("broker registration refused", "broker", req.BrokerID, "reason", err)
+		s.refused(now, "broker", req.BrokerID, err)
 		return decision{response: ErrorResponse(req, err)}, nil
 	}
 	if req.ClusterID != s.image.ClusterID() {

@@ -34,6 +34,8 @@ type state struct {
 	resigned                 time.Time // when this process last ceased to be active
 	nextBalance, nextUnclean time.Time // periodic elections
 	suspectAt                time.Time // see suspects; zero when that is over
+
+	complaints complaints // of registrations that were refused
 }
 
 // session is what this controller heard from a registered broker.
