@@ -421,15 +421,7 @@ func TestSecondNodeWithTheSameID(t *testing.T) {
 func TestForeignDisk(t *testing.T) {
 	clusterTest(t, append(threeCombined, "broker"), func(c *nodes) {
 		for _, id := range []int32{3, 4} { // begun as clusters of their own
-			m := c.all[id]
-			settings := m.Machine.Settings
-			m.Machine.Settings = []string{"node.id=" + fmt.Sprint(id), "listeners=PLAINTEXT://" + m.Machine.Name + ":9092", "log.dirs=/data", "admin.listener="}
-			b, err := c.tryStart(m)
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			brokertest.Stop(c.t, b)
-			m.Machine.Settings = settings
+			c.begunAlone(c.all[id])
 		}
 		c.refuse(c.all[3], "the log is that of the voters [3]", "controller.quorum.voters names [1 2 3]")
 		own := c.all[3].Disk

@@ -105,7 +105,7 @@ func (c *Channel) Handle(ctx context.Context, call controller.Call) (kmsg.Respon
 	}
 	switch call.Request.(type) {
 	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest:
-		return c.askAll(ctx, call)
+		return c.askAll(ctx, address, call)
 	}
 	return nil, metadata.Position{}, errNoController
 }
@@ -142,21 +142,23 @@ func (c *Channel) watchLeader(ctx context.Context, address string, moved context
 const askPatience = time.Second
 
 // askAll asks the controllers that are configured, each once, beginning with the one that
-// was active last; if none is active, those that they know of.
-func (c *Channel) askAll(ctx context.Context, call controller.Call) (resp kmsg.Response, at metadata.Position, err error) {
-	resp, at, err = c.askEach(ctx, call)
+// was active last; if none is active, those that they know of. known is the leader that this
+// node hears of and does not ask, "" mostly: on the disk of another cluster its log may say
+// that it leads itself.
+func (c *Channel) askAll(ctx context.Context, known string, call controller.Call) (resp kmsg.Response, at metadata.Position, err error) {
+	resp, at, err = c.askEach(ctx, known, call)
 	if errors.Is(err, kafkaerr.NotController) && c.seek(ctx) {
-		return c.askEach(ctx, call)
+		return c.askEach(ctx, known, call)
 	}
 	return resp, at, err
 }
 
-func (c *Channel) askEach(ctx context.Context, call controller.Call) (resp kmsg.Response, at metadata.Position, err error) {
+func (c *Channel) askEach(ctx context.Context, known string, call controller.Call) (resp kmsg.Response, at metadata.Position, err error) {
 	err = errNoController
 	all, first := c.candidates(), c.next.Load()
 	for i := range uint32(len(all)) {
 		which := (first + i) % uint32(len(all))
-		if resp, at, err = c.askOne(ctx, all[which], call); !errors.Is(err, kafkaerr.NotController) {
+		if resp, at, err = c.askOne(ctx, known, all[which], call); !errors.Is(err, kafkaerr.NotController) {
 			c.next.Store(which)
 			return resp, at, err
 		}
@@ -164,10 +166,10 @@ func (c *Channel) askEach(ctx context.Context, call controller.Call) (resp kmsg.
 	return nil, at, err
 }
 
-func (c *Channel) askOne(ctx context.Context, address string, call controller.Call) (kmsg.Response, metadata.Position, error) {
+func (c *Channel) askOne(ctx context.Context, known, address string, call controller.Call) (kmsg.Response, metadata.Position, error) {
 	patient, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	resp, at, err := c.askKnowing(patient, "", address, call)
+	resp, at, err := c.askKnowing(patient, known, address, call)
 	if err != nil && patient.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", err, kafkaerr.NotController)
 	}

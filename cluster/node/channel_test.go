@@ -254,6 +254,19 @@ func TestChannelFindsTheActiveOneThroughAnother(t *testing.T) {
 	})
 }
 
+// A node that leads a log, and is no controller, is on the disk of a cluster of one: it asks
+// the controllers that are configured, and waits for what they say.
+func TestChannelOnTheDiskOfAnotherCluster(t *testing.T) {
+	channelTest(t, func(r *channelRig) {
+		r.opts.Local = nil
+		r.quorum.lead(1)
+		r.remote[3].active.Store(true)
+		if _, _, err := r.ask(&kmsg.BrokerRegistrationRequest{Version: 4}); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
 // One that hangs holds up a node that looks for the active one for a second only.
 func TestChannelDoesNotWaitForOneThatHangs(t *testing.T) {
 	channelTest(t, func(r *channelRig) {
