@@ -18,6 +18,19 @@ func (b *Broker) newQuotas() *quota.Quotas {
 	return q
 }
 
+// newThrottle makes the meter of throttled replicas on one side; its limit may change.
+func (b *Broker) newThrottle(side string, limit func(*configs.Broker) (int64, bool)) *quota.Replication {
+	r := quota.NewReplication(quota.ReplicationOptions{
+		Samples: int(b.cfg.Quotas.ReplicationSamples), Window: b.cfg.Quotas.ReplicationWindow,
+		Limit: func() (bytesPerSecond float64, set bool) {
+			n, set := limit(b.dynamic.get())
+			return float64(n), set
+		},
+	})
+	r.Register(b.env.Registry, side)
+	return r
+}
+
 // setConnectionRates takes how fast connections may come from the configuration.
 func (b *Broker) setConnectionRates(cfg *configs.Broker) {
 	listeners := map[string]float64{}

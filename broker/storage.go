@@ -294,6 +294,8 @@ func (b *Broker) newReplicas() *replica.Manager {
 		AlterPartition:    &b.membership,
 		OnReplicaRepaired: b.failures.repaired,
 		Following:         b.following(),
+		LeaderThrottle:    b.newThrottle("leader", (*configs.Broker).LeaderBytesPerSecond),
+		FollowerThrottle:  b.newThrottle("follower", (*configs.Broker).FollowerBytesPerSecond),
 		ReplicaLagMax:     b.cfg.Replication.LagTimeMax,
 		RecoveryThreads:   func() int { return int(b.dynamic.get().Logs.RecoveryThreads) },
 		Progress:          b.recoveryProgress,

@@ -21,9 +21,16 @@ func (b *Broker) replicaTopicConfig(overrides map[string]string) (replica.TopicC
 	if err != nil {
 		return replica.TopicConfig{}, err
 	}
-	c := replica.TopicConfig{Log: logConfig(&topic), MinInSyncCount: int(topic.MinInSyncCount)}
+	c := replica.TopicConfig{
+		Log: logConfig(&topic), MinInSyncCount: int(topic.MinInSyncCount),
+		LeaderThrottled: b.throttledHere(topic.LeaderThrottledReplicas), FollowerThrottled: b.throttledHere(topic.FollowerThrottledReplicas),
+	}
 	b.lastTopic.set(broker, overrides, c)
 	return c, nil
+}
+
+func (b *Broker) throttledHere(t configs.ThrottledReplicas) replica.Throttled {
+	return replica.Throttled{All: t.All, Partitions: t.On(b.cfg.NodeID)}
 }
 
 // lastTopic is the configuration that was parsed last: thousands of topics that are made, or

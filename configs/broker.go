@@ -85,8 +85,8 @@ type Network struct {
 
 // Quotas are the windows in which the use of quotas is measured.
 type Quotas struct {
-	Samples, ControllerSamples int32         // quota.window.num, controller.quota.window.num
-	Window, ControllerWindow   time.Duration // quota.window.size.seconds, controller.quota.window.size.seconds
+	Samples, ControllerSamples, ReplicationSamples int32         // quota.window.num, controller.quota.window.num, replication.…
+	Window, ControllerWindow, ReplicationWindow    time.Duration // quota.window.size.seconds, controller.quota.window.size.seconds, replication.…
 }
 
 // Logs are the paces of log directories.
@@ -235,6 +235,9 @@ func (b *Broker) limits(v values) {
 		Samples: v.int("quota.window.num"), ControllerSamples: v.int("controller.quota.window.num"),
 		Window:           time.Duration(v.int("quota.window.size.seconds")) * time.Second,
 		ControllerWindow: time.Duration(v.int("controller.quota.window.size.seconds")) * time.Second,
+
+		ReplicationSamples: v.int("replication.quota.window.num"),
+		ReplicationWindow:  time.Duration(v.int("replication.quota.window.size.seconds")) * time.Second,
 	}
 	b.NewTopics = NewTopics{
 		Partitions:         v.int("num.partitions"),

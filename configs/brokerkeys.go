@@ -127,6 +127,7 @@ func quotaKeys() []Key {
 	for _, of := range []struct{ prefix, what string }{
 		{"quota", "what clients use"},
 		{"controller.quota", "how many partitions clients make and delete"},
+		{"replication.quota", "what is replicated of throttled replicas"},
 	} {
 		keys = append(keys,
 			Key{Name: of.prefix + ".window.num", Type: Int, Default: "11", Valid: atLeast(1), Importance: Low, Doc: "Windows over which is measured " + of.what + "."},

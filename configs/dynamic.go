@@ -45,27 +45,47 @@ func throttleKeys() []Key {
 		return Key{Name: name, Type: Long, Unset: true, Valid: atLeast(0), Importance: Medium, Doc: doc}
 	}
 	return []Key{
-		key("follower.replication.throttled.rate", "Bytes per second of throttled replicas as followers."),
-		key("leader.replication.throttled.rate", "Bytes per second of throttled replicas as leaders."),
+		key(followerRateKey, "Bytes per second of throttled replicas as followers."),
+		key(leaderRateKey, "Bytes per second of throttled replicas as leaders."),
 		key(moveRateKey, "Bytes per second of replicas that move between directories."),
 	}
 }
 
-const moveRateKey = "replica.alter.log.dirs.io.max.bytes.per.second"
+const (
+	followerRateKey = "follower.replication.throttled.rate"
+	leaderRateKey   = "leader.replication.throttled.rate"
+	moveRateKey     = "replica.alter.log.dirs.io.max.bytes.per.second"
+)
 
 // MoveBytesPerSecond is how fast replicas may move between directories, in bytes a second;
 // 0 if no limit is set. One of 0 is as good as none that could be met.
 func (b *Broker) MoveBytesPerSecond() int64 {
-	for _, set := range []map[string]string{b.dynamic.Own, b.dynamic.All} {
-		text, ok := set[moveRateKey]
+	if n, set := b.rate(moveRateKey); set {
+		return max(n, 1)
+	}
+	return 0
+}
+
+// LeaderBytesPerSecond is how much of throttled replicas this broker may send to followers,
+// if that is set.
+func (b *Broker) LeaderBytesPerSecond() (n int64, set bool) { return b.rate(leaderRateKey) }
+
+// FollowerBytesPerSecond is how much of throttled replicas this broker may fetch from their
+// leaders, if that is set.
+func (b *Broker) FollowerBytesPerSecond() (n int64, set bool) { return b.rate(followerRateKey) }
+
+// rate is a throttle: what is set on this broker goes before what is set on all.
+func (b *Broker) rate(key string) (n int64, set bool) {
+	for _, layer := range []map[string]string{b.dynamic.Own, b.dynamic.All} {
+		text, ok := layer[key]
 		if !ok {
 			continue
 		}
 		if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil {
-			return max(n, 1)
+			return n, true
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // dynamicKey finds what the value of a dynamic key is checked by.

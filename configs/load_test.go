@@ -94,7 +94,7 @@ func TestDefault(t *testing.T) {
 			MaxConnectionCreationRate: 2147483647, MaxIdle: 10 * time.Minute, QueuedMaxRequests: 500, QueuedMaxRequestBytes: -1,
 			FetchMaxBytes: 57671680, FetchSessionSlots: 1000, TelemetryMaxBytes: 1 << 20,
 		},
-		Quotas: Quotas{Samples: 11, ControllerSamples: 11, Window: time.Second, ControllerWindow: time.Second},
+		Quotas: Quotas{Samples: 11, ControllerSamples: 11, ReplicationSamples: 11, Window: time.Second, ControllerWindow: time.Second, ReplicationWindow: time.Second},
 		Logs: Logs{
 			RetentionCheckInterval: 5 * time.Minute, RecoveryPointInterval: 30 * time.Second, LogStartCheckpointInterval: time.Minute,
 			HighWatermarkInterval: 5 * time.Second, RecoveryThreads: 2, DirFailureTimeout: 30 * time.Second,

@@ -137,8 +137,6 @@ const otherKeys = `
 	remote.log.storage.manager.impl.prefix STRING rsm.config.
 	remote.log.storage.system.enable BOOLEAN false
 	replica.selector.class STRING -
-	replication.quota.window.num INT 11
-	replication.quota.window.size.seconds INT 1
 	sasl.client.callback.handler.class CLASS -
 	sasl.enabled.mechanisms LIST GSSAPI
 	sasl.jaas.config PASSWORD -

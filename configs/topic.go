@@ -45,7 +45,7 @@ type Topic struct {
 	MinCompactionLagMs     int64
 	MaxCompactionLagMs     int64
 
-	LeaderThrottledReplicas, FollowerThrottledReplicas []string
+	LeaderThrottledReplicas, FollowerThrottledReplicas ThrottledReplicas
 
 	DeadLetterQueue bool // errors.deadletterqueue.group.enable
 }
@@ -170,8 +170,8 @@ func (v values) topic() Topic {
 		MinCompactionLagMs:     v.long("min.compaction.lag.ms"),
 		MaxCompactionLagMs:     v.long("max.compaction.lag.ms"),
 
-		LeaderThrottledReplicas:   v.list("leader.replication.throttled.replicas"),
-		FollowerThrottledReplicas: v.list("follower.replication.throttled.replicas"),
+		LeaderThrottledReplicas:   throttled(v.list("leader.replication.throttled.replicas")),
+		FollowerThrottledReplicas: throttled(v.list("follower.replication.throttled.replicas")),
 
 		DeadLetterQueue: v.bool("errors.deadletterqueue.group.enable"),
 	}

@@ -22,7 +22,6 @@ func TestParseTopicDefaults(t *testing.T) {
 		SegmentBytes: 1073741824, SegmentMs: 604800000, SegmentIndexBytes: 10485760, IndexIntervalBytes: 4096, FileDeleteDelayMs: 60000,
 		RetentionBytes: -1, RetentionMs: 604800000,
 		DeleteRetentionMs: 86400000, MinCleanableDirtyRatio: 0.5, MaxCompactionLagMs: math.MaxInt64,
-		LeaderThrottledReplicas: []string{}, FollowerThrottledReplicas: []string{},
 	}
 	for name, broker := range map[string]*Broker{"no broker": nil, "default broker": Default()} {
 		got, err := ParseTopic(nil, broker)
@@ -54,8 +53,8 @@ func TestParseTopicFillsTheFields(t *testing.T) {
 		{"file.delete.delay.ms", "1", func(c *Topic) any { return c.FileDeleteDelayMs }, int64(1)},
 		{"flush.messages", "1", func(c *Topic) any { return c.FlushMessages }, int64(1)},
 		{"flush.ms", "0", func(c *Topic) any { return c.FlushMs }, int64(0)},
-		{"follower.replication.throttled.replicas", "1:2,3:4", func(c *Topic) any { return c.FollowerThrottledReplicas }, []string{"1:2", "3:4"}},
-		{"leader.replication.throttled.replicas", "*", func(c *Topic) any { return c.LeaderThrottledReplicas }, []string{"*"}},
+		{"follower.replication.throttled.replicas", "1:2,3:4", func(c *Topic) any { return c.FollowerThrottledReplicas }, ThrottledReplicas{Replicas: []ThrottledReplica{{1, 2}, {3, 4}}}},
+		{"leader.replication.throttled.replicas", "*", func(c *Topic) any { return c.LeaderThrottledReplicas }, ThrottledReplicas{All: true}},
 		{"index.interval.bytes", "0", func(c *Topic) any { return c.IndexIntervalBytes }, int32(0)},
 		{"internal.segment.bytes", "100", func(c *Topic) any { return c.SegmentBytes }, int32(100)},
 		{"max.compaction.lag.ms", "1", func(c *Topic) any { return c.MaxCompactionLagMs }, int64(1)},

@@ -1,7 +1,8 @@
 // Package quota measures what clients use against what they were given: bytes that they
 // produce and fetch, time that they keep the broker busy, changes that they ask of the
 // controller, connections that they open. It answers for how long a client has to pause;
-// whoever asks makes it pause.
+// whoever asks makes it pause. And it measures what brokers replicate of throttled replicas
+// ([Replication]), which nobody pauses for: they are left out for a while.
 //
 //	         who asks                       what happens to a client above its limit
 //	Produce  handlers, when it is answered  answered at once, then not read from for the pause
@@ -35,6 +36,7 @@
 //	        since the oldest began, of which at least Samples-1 windows count. A client
 //	        above its limit pauses for as long as brings the rate down to it, if it does
 //	        nothing meanwhile.
+//	        Of throttled replicas, the time counts as it is, but for the first window.
 //	bucket  fills with the limit, up to Samples windows of it; taken from only while it is
 //	        not below zero, and then as much as asked for. Whoever finds it below zero waits
 //	        until it is not.

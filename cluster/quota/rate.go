@@ -55,7 +55,18 @@ func (r *rate) record(w window, value float64, now moment) {
 
 // measure gives the rate in a second and the time that it is measured over.
 func (r *rate) measure(w window, now moment) (perSecond float64, over time.Duration) {
-	oldest, sum := now, 0.0
+	sum, over := r.total(w, now)
+	if missing := w.samples - 1 - int(over/w.length); missing > 0 {
+		over += time.Duration(missing) * w.length
+	}
+	over = max(over, time.Millisecond)
+	return sum / over.Seconds(), over
+}
+
+// total gives the sum of the samples, those that are too old emptied, and the time since the
+// oldest of them began.
+func (r *rate) total(w window, now moment) (sum float64, over time.Duration) {
+	oldest := now
 	for i := range r.samples {
 		s := &r.samples[i]
 		if now.since(s.last) >= time.Duration(w.samples)*w.length {
@@ -64,12 +75,7 @@ func (r *rate) measure(w window, now moment) (perSecond float64, over time.Durat
 		oldest = min(oldest, s.start)
 		sum += s.sum
 	}
-	over = now.since(oldest)
-	if missing := w.samples - 1 - int(over/w.length); missing > 0 {
-		over += time.Duration(missing) * w.length
-	}
-	over = max(over, time.Millisecond)
-	return sum / over.Seconds(), over
+	return sum, now.since(oldest)
 }
 
 // pause is how long nothing may happen until the rate is down at the limit.

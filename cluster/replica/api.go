@@ -141,6 +141,8 @@ type FetchResult struct {
 	AbortedTransactions []AbortedTransaction // with ReadCommitted only; nil: none asked for
 	Diverging           *EpochEndOffset      // set instead of records: truncate and ask again
 	CurrentLeader       Leader               // set with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
+
+	throttled bool // what is sent of it counts for the throttle of leaders
 }
 
 // UnknownHighWatermark is that of a reader which does not tell what it knows.

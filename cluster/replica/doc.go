@@ -44,6 +44,8 @@
 // See Fetcher for its steps, and Partition.FollowerPosition for the one rule on which
 // acks=all rests: a fetch offset is an acknowledgement.
 //
+// Which replicas are held back by a throttle, on either side, is in throttle.go.
+//
 // # What is acknowledged
 //
 // An append writes and returns; it never flushes. What it awaits is in Awaited, whether

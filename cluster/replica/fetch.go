@@ -18,6 +18,9 @@ import (
 func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
 	defer m.traffic.fetched(req)
 	r := &Reader{ReplicaID: req.ReplicaID, BrokerEpoch: req.ReplicaEpoch, Isolation: req.Isolation, AnyReplica: req.AnyReplica, NoRoom: req.NoRoom}
+	if r.isFollower() {
+		r.OverQuota = m.overQuota
+	}
 	size, urgent := m.readAll(r, req)
 	if req.MaxWait <= 0 || len(req.Partitions) == 0 || size >= req.MinBytes || urgent {
 		return
@@ -33,7 +36,10 @@ func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
 }
 
 // Sent counts what a fetch has found as sent.
-func (m *Manager) Sent(req *FetchRequest) { m.traffic.sent(req) }
+func (m *Manager) Sent(req *FetchRequest) {
+	m.traffic.sent(req)
+	m.countThrottled(req)
+}
 
 // readAll reads every partition in order. The whole answer is bounded by MaxBytes, but
 // the first partition that has anything gives at least one batch (KIP-74). Partitions

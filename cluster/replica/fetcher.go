@@ -47,6 +47,8 @@ type FetcherOptions struct {
 	Backoff           time.Duration // replica.fetch.backoff.ms: the longest pause
 	// Full tells whether the log directory is; nil: it never is.
 	Full func() bool
+	// Throttle holds throttled replicas back that are behind; nil: it never does.
+	Throttle Throttle
 	// Prepare lowers the checkpoints for several truncations with one write; nil: each
 	// truncation does so for itself.
 	Prepare func([]*Truncation)
@@ -67,6 +69,8 @@ type followed struct {
 	pause       backoff
 	leaderEnd   int64  // while awaits == theRange: where the leader's log ends, -1 until that is known
 	listing     bool   // the ListOffsets under way is about it
+	lag         int64  // behind the leader's high watermark by its last answer; unknownLag before one
+	toForget    bool   // the session is to forget it
 	lastRecords uint64 // orders those that brought records
 }
 
@@ -117,6 +121,9 @@ func NewFetcher(o FetcherOptions) *Fetcher {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Throttle == nil {
+		o.Throttle = noThrottle{}
+	}
 	return &Fetcher{o: o, parts: make(map[TopicIDPartition]*followed), session: fetcherSession{renew: true}}
 }
 
@@ -126,14 +133,14 @@ func (f *Fetcher) Follow(p *Partition, epoch int32) {
 	old := f.parts[p.ID()]
 	switch {
 	case old == nil:
-		r := &followed{p: p, id: p.ID(), topic: p.Topic(), epoch: epoch, news: true}
+		r := &followed{p: p, id: p.ID(), topic: p.Topic(), epoch: epoch, news: true, lag: unknownLag}
 		f.parts[r.id] = r
 		f.order = append(f.order, r)
 	case old.p != p:
 		f.Leave(p.ID())
 		f.Follow(p, epoch)
 	case old.epoch != epoch:
-		old.epoch, old.news = epoch, true
+		old.epoch, old.news, old.lag = epoch, true, unknownLag
 		old.awaits, old.pause = nothingElse, backoff{}
 	}
 }
@@ -200,21 +207,35 @@ func mayWait(now, endOfPause time.Time, most time.Duration) time.Duration {
 // ready gives the replicas that may be fetched, and the end of the shortest pause of the
 // others.
 func (f *Fetcher) ready(now time.Time) (ready []*followed, until time.Time) {
+	gate := throttleGate{f: f, now: now}
 	for _, r := range f.order {
 		if r.awaits == endOfPause {
 			if now.Before(r.pause.until) {
-				if until.IsZero() || r.pause.until.Before(until) {
-					until = r.pause.until
-				}
+				until = earlier(until, r.pause.until)
 				continue
 			}
 			r.awaits, r.news = nothingElse, true
 		}
-		if r.awaits == nothingElse {
-			ready = append(ready, r)
+		if r.awaits != nothingElse {
+			continue
 		}
+		if opens := gate.opens(r); !opens.IsZero() {
+			f.holdBack(r)
+			until = earlier(until, opens)
+			continue
+		}
+		f.letThrough(r)
+		ready = append(ready, r)
 	}
 	return ready, until
+}
+
+// earlier is the earlier of two times, of which a may be none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // positions finds out what is to be said of those of which there is news, and leaves out
@@ -263,6 +284,6 @@ func (f *Fetcher) giveUp(r *followed) {
 // could be told to forget it, but not to forget and take it in again with one request; and
 // replicas pause seldom.
 func (f *Fetcher) dropFromSession(r *followed) {
-	f.session.renew = f.session.renew || r.inSession
-	r.inSession = false
+	f.session.renew = f.session.renew || r.inSession || r.toForget
+	r.inSession, r.toForget = false, false
 }

@@ -166,6 +166,7 @@ func (a *answer) append(r *followed, p *kmsg.FetchResponseTopicPartition) {
 		r.lastRecords = a.f.turn
 	}
 	a.effects = append(a.effects, FollowerEffects{Partition: r.p, Effects: e, AppendedBytes: appended})
+	a.f.count(a.now, r, p)
 	switch {
 	case err != nil:
 		a.storageFailed(r, "append", err)

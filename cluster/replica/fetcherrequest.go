@@ -40,7 +40,7 @@ func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchReques
 	req.MaxWaitMillis = int32(wait.Milliseconds())
 	req.MinBytes, req.MaxBytes = f.o.MinBytes, f.o.MaxBytes
 	req.SessionID, req.SessionEpoch = f.session.id, f.session.epoch
-	req.Topics = b.request
+	req.Topics, req.ForgottenTopics = b.request, f.forgotten(all)
 	if f.o.Full != nil && f.o.Full() {
 		SetNoRoom(req)
 	}

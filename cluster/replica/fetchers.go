@@ -240,7 +240,7 @@ func (fs *fetchers) start(key fetcherKey) *fetcher {
 	f.core = NewFetcher(FetcherOptions{
 		BrokerID: fs.m.opts.BrokerID, BrokerEpoch: o.BrokerEpoch,
 		PartitionMaxBytes: o.PartitionMaxBytes, MaxBytes: o.MaxBytes, MinBytes: o.MinBytes, MaxWait: o.MaxWait, Backoff: o.Backoff,
-		Full: key.dir.Full, Prepare: fs.m.prepareTruncations, Logger: fs.m.opts.Logger.With(slog.Int64("leader", int64(key.leader))),
+		Full: key.dir.Full, Throttle: fs.m.opts.FollowerThrottle, Prepare: fs.m.prepareTruncations, Logger: fs.m.opts.Logger.With(slog.Int64("leader", int64(key.leader))),
 	})
 	fs.running[key] = f
 	fs.wg.Go(func() { fs.run(ctx, f) })

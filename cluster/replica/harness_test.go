@@ -186,6 +186,10 @@ func topicConfig(overrides map[string]string) (TopicConfig, error) {
 			c.Log.RetentionBytes = int64(n)
 		case "segment.bytes":
 			c.Log.SegmentBytes = int32(n)
+		case "leader.throttled":
+			c.LeaderThrottled.Partitions = []int32{int32(n)}
+		case "follower.throttled":
+			c.FollowerThrottled.Partitions = []int32{int32(n)}
 		case "max.message.bytes":
 			c.Log.MaxMessageBytes = int32(n)
 		default:

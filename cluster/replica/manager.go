@@ -79,6 +79,10 @@ type Options struct {
 	// limit.
 	MoveBytesPerSecond func() int64
 
+	// LeaderThrottle and FollowerThrottle measure what is sent and fetched of throttled
+	// replicas. Nil: nothing is measured, and nobody held back.
+	LeaderThrottle, FollowerThrottle Throttle
+
 	// Following is how replicas are fetched that others lead.
 	Following Following
 
@@ -196,6 +200,12 @@ func setDefaults(o *Options) {
 		o.OnReplicaRepaired = func(TopicIDPartition) {}
 	}
 	o.Following.setDefaults()
+	if o.LeaderThrottle == nil {
+		o.LeaderThrottle = noThrottle{}
+	}
+	if o.FollowerThrottle == nil {
+		o.FollowerThrottle = noThrottle{}
+	}
 	if o.OnAllDirsOffline == nil {
 		o.OnAllDirsOffline = func(error) {}
 	}

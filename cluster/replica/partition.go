@@ -75,6 +75,8 @@ type PartitionOptions struct {
 type TopicConfig struct {
 	Log            logstore.Config
 	MinInSyncCount int // min.insync.replicas
+	// Those whose replica on this broker is throttled as a leader, and as a follower.
+	LeaderThrottled, FollowerThrottled Throttled
 }
 
 // Log is what a Partition does with its *logstore.Log. Appends are serialised by the

@@ -19,6 +19,8 @@ type Reader struct {
 	Peek bool
 	// NoRoom: the follower's log directory is full, see tagNoRoom.
 	NoRoom bool
+	// OverQuota tells whether throttled replicas are to be sent nothing now; nil: they are not.
+	OverQuota func() bool
 }
 
 func (r *Reader) isFollower() bool { return r.ReplicaID >= 0 }
@@ -59,6 +61,8 @@ type offsets struct {
 	logStart, lastStable, highWatermark, logEnd int64
 
 	epoch int32 // of the leader at that moment
+
+	throttled, limited bool // see setThrottle
 }
 
 // bound is where r must stop reading: a follower at the log end, unflushed and
@@ -88,7 +92,9 @@ func (p *Partition) admit(r *Reader, want *FetchPartition) (offsets, error) {
 		}
 		return offsets{}, kafkaerr.NotLeaderOrFollower
 	}
-	return p.offsets(), nil
+	at := p.offsets()
+	p.setThrottle(&at, r)
+	return at, nil
 }
 
 // checkReader is Partition.getLocalLog: the epoch is looked at before the role. Caller
@@ -122,7 +128,7 @@ func (p *Partition) offsets() offsets {
 func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes int, minOne bool) (FetchResult, error) {
 	result := FetchResult{
 		HighWatermark: at.highWatermark, LastStableOffset: at.lastStable, LogStartOffset: at.logStart,
-		CurrentLeader: noLeader,
+		CurrentLeader: noLeader, throttled: at.throttled,
 	}
 	if want.LastFetchedEpoch >= 0 {
 		diverging, err := p.divergence(at, want)
@@ -138,7 +144,7 @@ func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes i
 	if want.FetchOffset < bound && maxBytes < 0 {
 		return result, errNegativeMaxBytes
 	}
-	if want.FetchOffset < bound && (maxBytes > 0 || minOne) {
+	if want.FetchOffset < bound && (maxBytes > 0 || minOne) && !r.heldBack(at) {
 		info, err := p.readLog(logstore.ReadParams{
 			Offset: want.FetchOffset, MaxBytes: maxBytes, UpTo: bound, MinOne: minOne, Aborted: skipsAborted(r),
 		})
@@ -226,7 +232,7 @@ func (p *Partition) available(r *Reader, want *FetchPartition, enough int) avail
 	}
 	a := availability{news: r.isFollower() && want.HighWatermark < min(at.highWatermark, want.FetchOffset)}
 	switch bound := at.bound(r); {
-	case want.FetchOffset >= bound || r.NoRoom:
+	case want.FetchOffset >= bound || r.NoRoom || r.heldBack(at):
 	case enough <= 1:
 		a.size, a.now = 1, true // the usual minimum: whatever there is
 	default:

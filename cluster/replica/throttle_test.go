@@ -1,0 +1,138 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm-mq/klamm/protocol/batch"
+)
+
+// brake is a Throttle that a test closes.
+type brake struct {
+	wait  time.Duration
+	bytes int
+}
+
+func (b *brake) Record(_ time.Time, bytes int)    { b.bytes += bytes }
+func (b *brake) Exceeded(time.Time) time.Duration { return b.wait }
+func withThrottles(leader, follower Throttle) func(*harness) {
+	return withOptions(func(o *Options) { o.LeaderThrottle, o.FollowerThrottle = leader, follower })
+}
+
+// TestLeaderHoldsBackWhoIsNotInSync: above the limit, followers outside the ISR are sent no
+// records of throttled replicas. Members of the ISR are, and what they are sent counts.
+func TestLeaderHoldsBackWhoIsNotInSync(t *testing.T) {
+	leader := &brake{wait: time.Second}
+	bubble(t, func(h *harness) {
+		h.registerBrokers(1, 2, 3)
+		a := assignment{replicas: []int32{1, 2, 3}, isr: []int32{1, 2}}
+		throttled := h.topic("t", 2, a, "durability=replicated", "leader.throttled=1")
+		for i := range 2 {
+			h.produce(throttled.partition(i), AcksOne, "a")
+		}
+		fetch := func(replica int32, partition int) *FetchRequest {
+			req := withWait(fetchOf(throttled.partition(partition), 0), 500*time.Millisecond)
+			req.ReplicaID, req.ReplicaEpoch = replica, int64(100+replica)
+			return req
+		}
+		for _, test := range []struct {
+			name      string
+			replica   int32
+			partition int
+			waits     time.Duration
+			values    []string
+		}{
+			{"not in sync", 3, 1, 500 * time.Millisecond, nil},
+			{"not throttled", 3, 0, 0, []string{"a"}},
+			{"in sync", 2, 1, 0, []string{"a"}},
+		} {
+			f := h.park(fetch(test.replica, test.partition))
+			expect(t, test.name+" waits", <-f.done, test.waits)
+			h.m.Sent(f.FetchRequest)
+			expect(t, test.name, h.values(&f.Partitions[0].Result), test.values)
+		}
+		expect(t, "bytes counted", leader.bytes, len(h.records(nil, "a")))
+		h.apply(setConfig("t", "leader.throttled=0"))
+		f := h.park(fetch(3, 1))
+		expect(t, "no throttle any more", h.values(&f.Partitions[0].Result), []string{"a"})
+	}, withThrottles(leader, nil))
+}
+
+// TestFollowerLeavesOutWhatIsThrottled: above the limit it does not ask for throttled
+// replicas that are behind, and the session forgets them; back below it takes them in again.
+func TestFollowerLeavesOutWhatIsThrottled(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.registerBrokers(1, 2)
+		id := h.topic("t", 2, assignment{replicas: []int32{2, 1}, isr: []int32{2}}, "durability=replicated", "follower.throttled=1")
+		follower := &brake{}
+		f := NewFetcher(FetcherOptions{BrokerID: 1, BrokerEpoch: func() int64 { return 101 }, MaxWait: time.Second, Throttle: follower})
+		for i := range 2 {
+			f.Follow(h.m.get(id.partition(i)).Partition, 0)
+		}
+		a := answers{t: t, h: h, f: f, id: id}
+
+		a.next("both at first", []int32{0, 1}, nil, time.Second)
+		a.answer(map[int32]int64{0: 0, 1: 5}, h.records(nil, "a"))
+		expect(t, "bytes counted", follower.bytes, len(h.records(nil, "a")))
+
+		follower.wait = 300 * time.Millisecond
+		a.next("one is left out", nil, []int32{1}, 300*time.Millisecond)
+		a.answer(nil, nil)
+		a.next("and stays out", nil, nil, 300*time.Millisecond)
+		a.answer(nil, nil)
+		follower.wait = 0
+		a.next("it is back", []int32{1}, nil, time.Second)
+		a.answer(map[int32]int64{1: 2}, h.records(nil, "b"))
+
+		follower.wait = time.Minute
+		a.next("in sync", []int32{1}, nil, time.Second)
+	})
+}
+
+// answers plays the leader of a Fetcher.
+type answers struct {
+	t  *testing.T
+	h  *harness
+	f  *Fetcher
+	id TopicIDPartition
+}
+
+func (a *answers) next(what string, asked, forgotten []int32, wait time.Duration) {
+	a.t.Helper()
+	req := a.f.Next(time.Now()).Request.(*kmsg.FetchRequest)
+	var gotAsked, gotForgotten []int32
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			gotAsked = append(gotAsked, p.Partition)
+		}
+	}
+	for _, t := range req.ForgottenTopics {
+		gotForgotten = append(gotForgotten, t.Partitions...)
+	}
+	expect(a.t, what+": asked", gotAsked, asked)
+	expect(a.t, what+": forgotten", gotForgotten, forgotten)
+	expect(a.t, what+": wait", time.Duration(req.MaxWaitMillis)*time.Millisecond, wait)
+}
+
+// answer gives high watermarks, and records of partition 1.
+func (a *answers) answer(highWatermarks map[int32]int64, records []byte) {
+	a.t.Helper()
+	resp := kmsg.NewPtrFetchResponse()
+	resp.SessionID = 7
+	topic := kmsg.NewFetchResponseTopic()
+	topic.TopicID = a.id.TopicID
+	for partition, hw := range highWatermarks {
+		p := kmsg.NewFetchResponseTopicPartition()
+		p.Partition, p.HighWatermark = partition, hw
+		if partition == 1 {
+			end := int64(a.h.m.get(a.id.partition(1)).log().LogEnd())
+			batch.View(records).SetBaseOffset(end)
+			p.RecordBatches = records
+		}
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	resp.Topics = append(resp.Topics, topic)
+	a.f.Answered(time.Now(), resp, nil)
+}
