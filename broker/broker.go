@@ -18,6 +18,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
 	"github.com/klamm-mq/klamm/cluster/node"
+	"github.com/klamm-mq/klamm/cluster/peer"
 	"github.com/klamm-mq/klamm/cluster/quota"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/configs"
@@ -61,6 +62,7 @@ type Broker struct {
 	groups       *coordinator.Runtime[*group.Shard]
 	node         *node.Node
 	membership   membership // of this broker, for its replicas
+	suspects     *peer.Suspects
 	handlers     *handlers.Handlers
 	gate         gate
 	server       *wire.Server
@@ -295,7 +297,8 @@ const shutdownGrace = time.Second
 
 // imagePublisher is the last publisher: requests see what it was given.
 type imagePublisher struct {
-	image atomic.Pointer[metadata.Image]
+	image    atomic.Pointer[metadata.Image]
+	suspects *peer.Suspects // who wait for what requests see; nil: nobody does
 }
 
 func (*imagePublisher) Name() string { return "handlers' image" }
@@ -303,6 +306,9 @@ func (*imagePublisher) Name() string { return "handlers' image" }
 // OnMetadataUpdate is metalog.Publisher.
 func (p *imagePublisher) OnMetadataUpdate(_ *metadata.Delta, next *metadata.Image) {
 	p.image.Store(next)
+	if p.suspects != nil {
+		p.suspects.Published(next)
+	}
 }
 
 func (p *imagePublisher) get() *metadata.Image {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"net"
 	"slices"
 	"strconv"
@@ -61,8 +62,22 @@ func (l leaders) Leader(broker int32) replica.LeaderClient {
 	b := l.b
 	return peer.NewClient(peer.Options{
 		Dial: b.dial, ClientID: "broker-" + strconv.Itoa(int(b.cfg.NodeID)) + "-fetcher", Timeout: b.cfg.Replication.SocketTimeout, Direct: true,
+		// A fetch is nearly always under way: nobody hears of a death sooner.
+		Lost:   func() { b.suspects.Lost(broker) },
 		Logger: b.loggers.logger("klamm.replica"), Registerer: b.env.Registry,
 	}, func() (string, bool) { return b.brokerAddress(broker) })
+}
+
+func (b *Broker) makeSuspects() {
+	b.suspects = peer.NewSuspects(peer.SuspectsOptions{
+		Dial: b.dial, Address: b.brokerAddress, Image: b.published.get,
+		Logger: b.loggers.logger("klamm.node"), Registerer: b.env.Registry,
+	})
+	b.published.suspects = b.suspects
+	b.onStop(func(context.Context) error {
+		b.suspects.Close()
+		return nil
+	})
 }
 
 // brokerAddress is where other brokers reach one, by the newest metadata.

@@ -132,7 +132,7 @@ func (b *Broker) makeHandlers() error {
 	if b.cfg.BrokerRole {
 		groups := b.groupService()
 		b.measureLag(groups)
-		options.Replicas, options.Groups = b.replicas, groups
+		options.Replicas, options.Groups, options.Suspects = b.replicas, groups, b.suspects
 	}
 	b.handlers = handlers.New(options)
 	return nil

@@ -176,6 +176,7 @@ func (b *Broker) makePublishers() ([]metalog.Publisher, error) {
 }
 
 func (b *Broker) makePartitions() {
+	b.makeSuspects()
 	b.replicas = b.newReplicas()
 	b.dynamic.onChange(func(cfg *configs.Broker) {
 		for _, d := range b.directories {

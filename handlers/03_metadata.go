@@ -26,12 +26,16 @@ import (
 //	v10  topic id in the answer
 //	v12  topics may be asked by id
 //	v13  top-level error code (KIP-1102)
+//
+// A client asks because a broker has just died: the answer waits until it can tell who leads
+// instead (suspects.go).
 
-func (h *Handlers) metadata(_ context.Context, c call, req *kmsg.MetadataRequest) (kmsg.Response, error) {
+func (h *Handlers) metadata(ctx context.Context, c call, req *kmsg.MetadataRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	if err := checkMetadata(req); err != nil {
 		return metadataError(req, resp, err), nil
 	}
+	h.awaitSuspects(ctx, c)
 	image := h.image()
 	ask := newMetadataAsk(req)
 	switch {

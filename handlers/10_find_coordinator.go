@@ -29,18 +29,18 @@ const (
 	shareCoordinator       int8 = 2
 )
 
-func (h *Handlers) findCoordinator(_ context.Context, c call, req *kmsg.FindCoordinatorRequest) (kmsg.Response, error) {
+func (h *Handlers) findCoordinator(ctx context.Context, c call, req *kmsg.FindCoordinatorRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
 	if req.Version < 1 {
 		req.CoordinatorType = groupCoordinator
 	}
 	if req.Version >= 4 {
 		for _, key := range req.CoordinatorKeys {
-			resp.Coordinators = append(resp.Coordinators, h.coordinator(c, req.CoordinatorType, key))
+			resp.Coordinators = append(resp.Coordinators, h.coordinator(ctx, c, req.CoordinatorType, key))
 		}
 		return resp, nil
 	}
-	found := h.coordinator(c, req.CoordinatorType, req.CoordinatorKey)
+	found := h.coordinator(ctx, c, req.CoordinatorType, req.CoordinatorKey)
 	resp.ErrorCode, resp.ErrorMessage = found.ErrorCode, found.ErrorMessage
 	resp.NodeID, resp.Host, resp.Port = found.NodeID, found.Host, found.Port
 	if resp.ErrorCode == 0 {
@@ -52,11 +52,15 @@ func (h *Handlers) findCoordinator(_ context.Context, c call, req *kmsg.FindCoor
 
 // coordinator is the answer for one key. Where several are asked for, Kafka leaves the
 // message of each empty, unless it refuses the whole request: for a type that is none.
-func (h *Handlers) coordinator(c call, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
+func (h *Handlers) coordinator(ctx context.Context, c call, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	found := kmsg.NewFindCoordinatorResponseCoordinator()
 	found.Key, found.NodeID, found.Port = key, -1, -1
 	found.ErrorMessage = new(string)
 	id, err := h.coordinatorID(c, kind, key)
+	if err == nil && h.suspects != nil && h.suspects.Suspect(id) {
+		h.awaitSuspects(ctx, c)
+		id, err = h.coordinatorID(c, kind, key)
+	}
 	if err == nil {
 		host, port, _, ok := h.leaderAddress(c, id)
 		if ok {

@@ -49,25 +49,14 @@ func (c call) member() group.Context {
 	}
 }
 
-// maxWaitingBytes bounds what all JoinGroup and SyncGroup requests bring that wait for
-// their group, small ones not counted.
-const maxWaitingBytes = 256 << 20
-
-// awaitGroup is for a request that may wait for minutes, and holds copies of what it needs
-// of its frame. It gives back what it took of the bounds for requests under way, which
-// others would run out of, and counts against a bound of its own. COORDINATOR_NOT_AVAILABLE
-// if that is reached: the client tries again later.
+// awaitGroup is for a request that may wait for minutes. COORDINATOR_NOT_AVAILABLE if too
+// much waits already: the client tries again later.
 func (h *Handlers) awaitGroup(c call) (done func(), err error) {
-	n := int64(len(c.request.Body))
-	if n <= smallBody {
-		n = 0
-	}
-	if !h.waiting.TryAcquire(n) {
+	done, ok := h.putAside(c)
+	if !ok {
 		return nil, kafkaerr.CoordinatorNotAvailable
 	}
-	c.release()
-	c.request.FreeBody()
-	return func() { h.waiting.Release(n) }, nil
+	return done, nil
 }
 
 // clientHost writes an address as Java's InetAddress does, since Kafka's tools show it: a

@@ -55,6 +55,7 @@ type Options struct {
 	// Controller answers what comes on controller listeners; nil on a node without any.
 	Controller Controller
 	Groups     Groups
+	Suspects   Suspects // nil: there are none
 	Sessions   *fetchsession.Cache
 	Quotas     *quota.Quotas      // nil: nobody has any
 	Features   []metadata.Feature // supported by this broker
@@ -107,6 +108,7 @@ type Handlers struct {
 	controller Controller
 	beats      heartbeatConns
 	groups     Groups
+	suspects   Suspects
 	sessions   *fetchsession.Cache
 	quotas     *quota.Quotas
 	features   []metadata.Feature
@@ -119,7 +121,7 @@ type Handlers struct {
 	logger     *slog.Logger
 	autoCreate *autoCreator
 	decoding   *semaphore.Weighted // memory of decoded requests
-	waiting    *semaphore.Weighted // memory of requests that wait for their group
+	waiting    *semaphore.Weighted // memory of requests that are put aside
 
 	randMu sync.Mutex
 	rand   *rand.Rand
@@ -130,7 +132,7 @@ type Handlers struct {
 // New builds the handlers. Close waits for what they started.
 func New(o Options) *Handlers {
 	h := &Handlers{
-		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, controller: o.Controller, groups: o.Groups, sessions: o.Sessions, quotas: o.Quotas,
+		nodeID: o.NodeID, image: o.Image, replicas: o.Replicas, node: o.Node, controller: o.Controller, groups: o.Groups, sessions: o.Sessions, quotas: o.Quotas, suspects: o.Suspects,
 		quorum: o.Quorum, telemetry: newTelemetry(),
 		features: o.Features, advertised: o.Advertised, configs: o.Configs, loggers: o.Loggers, config: o.Config,
 		logger: o.Logger, rand: o.Rand, decoding: newDecodeBudget(),

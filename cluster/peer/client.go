@@ -50,6 +50,9 @@ type Options struct {
 	// uses again: nobody else is woken, and nothing is left over. One request is on its way
 	// at a time, and one that is given up ends the connection.
 	Direct bool
+	// Lost is called, if it is given, when the peer has ended a connection on which an
+	// answer was due, or its process is gone.
+	Lost func()
 
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // may be shared by clients; nil: no metrics
@@ -116,6 +119,9 @@ func (c *Client) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, 
 	resp, err := c.request(ctx, req)
 	if err != nil {
 		c.metrics.failed.Inc()
+		if c.opts.Lost != nil && endedThere(err) {
+			c.opts.Lost()
+		}
 		return nil, fmt.Errorf("%s: %w", kmsg.NameForKey(req.Key()), err)
 	}
 	return resp, nil

@@ -22,9 +22,19 @@
 // connection, and with it every request on it: what comes after an answer that is late
 // would be late as well. So does an answer that is malformed, or that nobody asked for.
 //
+// # Suspects
+//
+// When the process of a broker is gone, the system closes its connections: those with other
+// brokers at about the same instant as those with clients. So a broker whose request has
+// ended so (Options.Lost) knows of the death before metadata does, and about when clients ask it
+// where to go instead. Suspects holds such answers back until metadata has decided, the
+// broker answers after all, or Patience is over. A connection that this node has closed, one
+// that times out, and the stop of a broker that metadata knows of make no suspect.
+//
 // # Goroutines
 //
-// One for each open connection, unless the client is Direct: it reads answers, and ends with it. Close ends all waiting.
+// One for each open connection, unless the client is Direct: it reads answers, and ends with
+// it. One for each suspect, which dials it, and rests after Patience. Close ends all waiting.
 // The turn is a channel, not a mutex, since it is held while the network is waited for;
-// link.mu is held for computation only.
+// link.mu and Suspects.mu are held for computation only, and never together.
 package peer
