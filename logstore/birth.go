@@ -77,14 +77,18 @@ func (l *Log) beginEmpty(now time.Time) {
 	l.noteProducers()
 }
 
-func (d *Dir) mayCreate(id ID) error {
+func (d *Dir) mayCreate(id ID) error { return d.mayBegin(id, false) }
+
+// mayBegin tells whether there may be an empty log of a partition here; again: also of one that
+// was here before, and is missing.
+func (d *Dir) mayBegin(id ID, again bool) error {
 	if err := d.Err(); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	f, failed := d.failed[id.key()]
 	d.mu.Unlock()
-	if failed {
+	if failed && (!again || f.path != "") {
 		return f.err
 	}
 	return d.isFree(d.file(partitionDirName(id.Topic, id.Partition)))

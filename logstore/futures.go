@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"math"
+	"os"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
 )
@@ -11,29 +12,59 @@ import (
 // own, and goes on to be made by whoever moves the log (see Move). A directory never holds
 // the log of a partition beside a copy of it.
 
-// createFuture begins an empty copy.
+// createFuture begins an empty copy. A start that finds one begins no empty log. So where the
+// directory has to remember that the log was here before, the copy is made durable, and only
+// then is that forgotten: the power may fail in between, and the log's disk be away afterwards.
 func (d *Dir) createFuture(from *Log) (*Log, error) {
 	id := from.id
 	name, err := futureDirName(d.o.Rand, id.Topic, id.Partition)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.mayCreate(id); err != nil {
+	if err := d.mayBegin(id, true); err != nil {
 		return nil, err
 	}
 	l := d.newLog(id, d.file(name), from.Config().ofCopy())
 	l.future = true
-	if err := d.forgetStale(id); err != nil {
-		return nil, l.ioError("begin a copy of", err)
-	}
 	l.beginEmpty(d.clock())
 	if err := l.bear(); err != nil {
 		return nil, err
+	}
+	if err := d.takeOverMemory(l); err != nil {
+		err = l.ioError("begin a copy of", err)
+		l.abandon()
+		return nil, errors.Join(err, d.o.FS.RemoveAll(l.path))
 	}
 	if !d.register(l) {
 		return nil, errors.New("the directory has a copy of it already")
 	}
 	return l, nil
+}
+
+// takeOverMemory ends the memory of a log that was here before: its copy is that from now on.
+func (d *Dir) takeOverMemory(l *Log) error {
+	d.marks.lock()
+	flushed := d.marks.flushed[l.id.key()]
+	d.marks.unlock()
+	if flushed > 0 {
+		f, err := l.openPartitionMetadata(os.O_RDWR)
+		if err == nil {
+			err = l.syncBirth(f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := d.forgetStale(l.id); err != nil {
+		d.marks.lock()
+		d.marks.setFlushed(l.id, flushed)
+		d.marks.unlock()
+		return err
+	}
+	d.mu.Lock()
+	delete(d.failed, l.id.key())
+	d.mu.Unlock()
+	return nil
 }
 
 // ofCopy is the configuration of a copy. It is flushed by whoever makes it, and loses what
@@ -74,18 +105,15 @@ func (j *openJob) useless(id ID, path string, why error) {
 	j.discarded = append(j.discarded, failedDir{id: id, path: path, err: why})
 }
 
-// discard throws away what is useless, with its marks unless they are another's.
+// discard throws away what is useless. A flushed offset stays: that of a log which was here
+// before is not to be forgotten (see createFuture), and one of the copy itself is forgotten
+// when metadata names the place of the log. The other marks have lost their name.
 func (j *openJob) discard() error {
 	d := j.d
 	if len(j.discarded) == 0 {
 		return nil
 	}
 	for _, f := range j.discarded {
-		if !d.bears(f.id) {
-			if err := d.forgetStale(f.id); err != nil {
-				return err
-			}
-		}
 		if _, err := readDir(d.o.FS, f.path); err != nil { // gives its files their names back
 			return err
 		}

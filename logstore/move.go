@@ -41,7 +41,8 @@ import (
 //
 // The old directory's flushed offset stays in its checkpoint until ForgetMoved: as long as
 // metadata may name that directory, nobody may begin an empty log there when the new one is
-// not online (decision D19).
+// not online (decision D19). If the log moves back before that, the copy takes over that duty:
+// the offset goes when the copy has a durable name.
 type Move struct {
 	from, future *Log
 	truncations  int64   // of from that the copy has followed
@@ -57,11 +58,8 @@ func (d *Dir) BeginMove(now time.Time, from *Log) (*Move, error) {
 	future := d.futures[id.key()]
 	d.mu.Unlock()
 	if future == nil {
-		err := d.ForgetMoved(id)
-		if err == nil {
-			future, err = d.createFuture(from)
-		}
-		if err != nil {
+		var err error
+		if future, err = d.createFuture(from); err != nil {
 			return nil, fmt.Errorf("move %s to %s: %w", id, d.o.Path, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
@@ -322,7 +323,12 @@ func (l *Log) syncAsNew() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+	return l.syncBirth(f)
+}
+
+// syncBirth makes durable that there is such a log, and whose it is.
+func (l *Log) syncBirth(metadata vfs.File) error {
+	if err := errors.Join(metadata.Sync(), metadata.Close()); err != nil {
 		return err
 	}
 	if err := l.dir.o.FS.SyncDir(l.path); err != nil {
