@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/klamm-mq/klamm/cluster/controller"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
 	"github.com/klamm-mq/klamm/cluster/node"
@@ -168,11 +169,16 @@ func (b *Broker) makePublishers() ([]metalog.Publisher, error) {
 	if err := b.drawIncarnation(); err != nil {
 		return nil, err
 	}
-	if !b.cfg.BrokerRole {
-		return []metalog.Publisher{b.dynamic, b.quotas, b.registration, &b.published}, nil
+	publishers := []metalog.Publisher{b.dynamic}
+	if b.cfg.BrokerRole {
+		b.makePartitions()
+		publishers = append(publishers, b.replicas, b.groups)
 	}
-	b.makePartitions()
-	return []metalog.Publisher{b.dynamic, b.replicas, b.groups, b.quotas, b.registration, &b.published}, nil
+	publishers = append(publishers, b.quotas, b.registration)
+	if b.cfg.ControllerRole {
+		publishers = append(publishers, controller.NewCensus(b.env.Registry))
+	}
+	return append(publishers, &b.published), nil
 }
 
 func (b *Broker) makePartitions() {

@@ -73,6 +73,9 @@ func TestQuorumWithoutFollower(t *testing.T) {
 		stopped := time.Now()
 		<-time.After(time.Minute)
 		lead.mustPropose("b")
+		if n := lead.log.silentMembers(); n != 1 {
+			t.Errorf("%d members are silent", n)
+		}
 		of := func() Member {
 			for _, m := range lead.log.Quorum().Voters {
 				if m.NodeID == gone.id {
@@ -89,7 +92,7 @@ func TestQuorumWithoutFollower(t *testing.T) {
 		c.wantConverged()
 		c.eventually("it is known to have caught up", func() bool {
 			m := of()
-			return m.LastIndex == int64(lead.log.Quorum().Committed) && m.CaughtUp.After(stopped.Add(time.Minute))
+			return m.LastIndex == int64(lead.log.Quorum().Committed) && m.CaughtUp.After(stopped.Add(time.Minute)) && lead.log.silentMembers() == 0
 		})
 	})
 }

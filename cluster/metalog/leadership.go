@@ -122,6 +122,21 @@ func (l *Log) isSilent(id raft.ServerID) bool {
 	return l.silent[id]
 }
 
+// silentMembers counts them.
+func (l *Log) silentMembers() (n int) {
+	select {
+	case <-l.started:
+	default:
+		return 0
+	}
+	for _, s := range l.servers() {
+		if l.isSilent(s.ID) {
+			n++
+		}
+	}
+	return n
+}
+
 // Resign has another voter lead, if this one does and there is one that is up to date; it
 // returns when that is so, or does not come about.
 func (l *Log) Resign() {

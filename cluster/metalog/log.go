@@ -168,6 +168,7 @@ func newLog(o Options) *Log {
 		applied:   o.applied,
 	}
 	l.fsm.image.Store(metadata.Empty())
+	m.countSilent(l.silentMembers)
 	return l
 }
 

@@ -16,6 +16,7 @@ type metrics struct {
 	failed    prometheus.Counter
 	refused   prometheus.Counter
 	ballast   prometheus.Gauge
+	silent    prometheus.GaugeFunc // nil before countSilent
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -43,6 +44,17 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
+// countSilent adds a figure that is counted when it is asked for.
+func (m *metrics) countSilent(members func() int) {
+	m.silent = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "klamm", Subsystem: "metadata_log", Name: "silent_members",
+		Help: "Controllers and brokers that have not answered the last message of this leader; 0 on the others.",
+	}, func() float64 { return float64(members()) })
+	if m.registerer != nil {
+		m.registerer.MustRegister(m.silent)
+	}
+}
+
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.leader, m.applied, m.published, m.dropped, m.inFlight, m.failed, m.refused, m.ballast}
 }
@@ -54,5 +66,8 @@ func (m *metrics) close() {
 	}
 	for _, c := range m.all() {
 		m.registerer.Unregister(c)
+	}
+	if m.silent != nil {
+		m.registerer.Unregister(m.silent)
 	}
 }

@@ -136,12 +136,14 @@ func (f *Fetcher) Follow(p *Partition, epoch int32) {
 		r := &followed{p: p, id: p.ID(), topic: p.Topic(), epoch: epoch, news: true, lag: unknownLag}
 		f.parts[r.id] = r
 		f.order = append(f.order, r)
+		p.fetchFailed.Store(false)
 	case old.p != p:
 		f.Leave(p.ID())
 		f.Follow(p, epoch)
 	case old.epoch != epoch:
 		old.epoch, old.news, old.lag = epoch, true, unknownLag
 		old.awaits, old.pause = nothingElse, backoff{}
+		p.fetchFailed.Store(false)
 	}
 }
 
@@ -277,6 +279,7 @@ func (f *Fetcher) failed(now time.Time, r *followed) {
 // giveUp leaves a replica alone until metadata brings a new epoch.
 func (f *Fetcher) giveUp(r *followed) {
 	r.awaits = newMetadata
+	r.p.fetchFailed.Store(true)
 	f.dropFromSession(r)
 }
 

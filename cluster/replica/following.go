@@ -106,6 +106,7 @@ func (p *Partition) mayAppendFetched(f Fetched) error {
 func (p *Partition) takeOver(f Fetched) (Effects, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.leaderHW.Store(f.HighWatermark)
 	var e Effects
 	if hw := min(f.HighWatermark, int64(p.log().LogEnd())); hw > p.hw.Load() {
 		p.hw.Store(hw)

@@ -292,6 +292,7 @@ func (m *Manager) alterPartition(h *hosted, change *ISRChange) {
 		return
 	}
 	m.opts.AlterPartition.AlterPartition(change, func(r ISRResult) {
+		m.metrics.alteredISR(change, r.Err)
 		e, retry := h.AlterPartitionDone(time.Now(), change, r)
 		if retry {
 			m.alterPartition(h, change)

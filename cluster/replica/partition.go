@@ -54,6 +54,13 @@ type Partition struct {
 	epochStart int64 // log end when the leader epoch began
 	isr        isrState
 	followers  []follower // the other replicas of the assignment
+	// reassigning: replicas are being added or removed.
+	reassigning bool
+
+	// Of a follower only, for metrics: the leader's high watermark as it last told, and
+	// whether fetching was given up until metadata brings a new leader epoch.
+	leaderHW    atomic.Int64
+	fetchFailed atomic.Bool
 }
 
 // PartitionOptions describe a replica.
@@ -219,6 +226,7 @@ func (p *Partition) setAssignment(state *metadata.Partition) {
 		p.isr.pending = nil
 	}
 	p.isr.committed = state.ISR
+	p.reassigning = len(state.AddingReplicas)+len(state.RemovingReplicas) > 0
 	p.leader = Leader{ID: state.Leader, Epoch: state.LeaderEpoch}
 	p.partitionEpoch = state.PartitionEpoch
 }
@@ -283,7 +291,10 @@ func (p *Partition) LeadsFollowers() bool {
 type Health struct {
 	Leads, Offline              bool
 	InSync, Replicas, MinInSync int
-	Producers                   int // known ids, of followers too
+	Reassigning                 bool  // and led here
+	Producers                   int   // known ids, of followers too
+	Lag                         int64 // of a follower: records below its leader's high watermark that it lacks
+	FetchFailed                 bool  // of a follower: fetching was given up until metadata brings a new leader epoch
 }
 
 // Health tells how the partition is.
@@ -292,10 +303,14 @@ func (p *Partition) Health() Health {
 	defer p.mu.RUnlock()
 	health := Health{
 		Leads: p.isLeader, Offline: p.gone != nil,
-		InSync: len(p.isr.committed), Replicas: len(p.followers) + 1, MinInSync: p.effectiveMinISR(),
+		Reassigning: p.isLeader && p.reassigning,
+		InSync:      len(p.isr.committed), Replicas: len(p.followers) + 1, MinInSync: p.effectiveMinISR(),
 	}
 	if log := p.log(); log != nil { // there is none if it could not be opened
 		health.Producers = log.ProducerCount()
+		if p.gone == nil && !p.isLeader {
+			health.Lag, health.FetchFailed = max(0, p.leaderHW.Load()-int64(log.LogEnd())), p.fetchFailed.Load()
+		}
 	}
 	return health
 }
