@@ -2,6 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,16 +82,19 @@ const (
 
 func pause(d time.Duration) { <-time.After(d) }
 
-// kill gives the gap, in seconds, that each client saw at each of so many kills.
+// kill gives the gap, in seconds, that each client saw at each of so many kills. Each is told
+// of at once: a benchmark's log keeps ten lines only, and the table needs most of them.
 func (k *killing) kill(victim string, times int) map[string]spread {
 	gaps := map[string]spread{}
 	for i := range times {
 		line := fmt.Sprintf("%s, %s, kill %d:", k.name, victim, i+1)
-		for client, gap := range k.killOnce(k.victim(victim)) {
-			gaps[client] = append(gaps[client], gap.Seconds())
-			line += fmt.Sprintf(" %s %.2f s", client, gap.Seconds())
+		found := k.killOnce(k.victim(victim))
+		for _, client := range slices.Sorted(maps.Keys(found)) {
+			gap := found[client].Seconds()
+			gaps[client] = append(gaps[client], gap)
+			line += fmt.Sprintf(" %s %.2f s", client, gap)
 		}
-		k.b.Log(line)
+		fmt.Fprintln(os.Stderr, line)
 	}
 	return gaps
 }
