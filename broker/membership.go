@@ -56,9 +56,13 @@ func (b *Broker) controllerIDs() (ids []int32) {
 	return ids
 }
 
-// refuses tells whether nobody listens at an address any more.
+// refuses tells whether nobody listens at an endpoint any more.
 func (b *Broker) refuses(ctx context.Context, at metadata.Endpoint) bool {
-	conn, err := b.env.Dial(ctx, "tcp", net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port))))
+	return b.addressRefuses(ctx, net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port))))
+}
+
+func (b *Broker) addressRefuses(ctx context.Context, address string) bool {
+	conn, err := b.env.Dial(ctx, "tcp", address)
 	if err != nil {
 		return isRefused(err)
 	}

@@ -154,7 +154,7 @@ func (b *Broker) openMetadata(context.Context) error {
 		options.Timing = metalog.TimingForQuorum().WithTimeouts(b.cfg.Quorum.FetchTimeout, b.cfg.Quorum.ElectionTimeout)
 	}
 	if b.door != nil {
-		options.Stream, options.Address = b.door, b.quorumAddress()
+		options.Stream, options.Address, options.Refuses = b.door, b.quorumAddress(), b.addressRefuses
 	}
 	if b.metalog, err = metalog.Open(options); err != nil {
 		return err

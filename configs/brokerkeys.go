@@ -96,11 +96,11 @@ func quorumKeys() []Key {
 		},
 		{
 			Name: "controller.quorum.election.timeout.ms", Type: Int, Unset: true, Valid: atLeast(0), Importance: High,
-			Doc: "How long a candidate waits for votes. Unset: chosen for failover within 300 ms.",
+			Doc: "How long a candidate waits for votes, at least as long as a voter for its leader. Unset: 1500.",
 		},
 		{
 			Name: "controller.quorum.fetch.timeout.ms", Type: Int, Unset: true, Valid: atLeast(0), Importance: High,
-			Doc: "How long a voter waits for the leader before it starts an election. Unset: chosen for failover within 300 ms.",
+			Doc: "How long a voter waits for a silent leader before it starts an election; a leader whose process has ended is not waited for. Unset: 1500.",
 		},
 		{
 			Name: "controller.quorum.request.timeout.ms", Type: Int, Default: "2000", Valid: atLeast(0), Importance: Medium,

@@ -112,7 +112,7 @@ func (n *node) start() {
 	}
 	log, err := Open(Options{
 		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: hookfs.Wrap(n.disk.Process(), true, n.sync), Stores: FileStores,
-		Stream: stream, Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
+		Stream: stream, Refuses: n.refuses, Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },
 		applied: func(image *metadata.Image) {

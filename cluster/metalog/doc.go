@@ -40,8 +40,10 @@
 //
 // A leader of several voters tells its peers of a commit at once and is quiet while nothing
 // changes (quiet.go): commits are known everywhere within a millisecond or two beside the
-// network, and an idle leader of three costs about 1 % of a core. One whose disk hangs for
-// three seconds falls silent altogether (guard.go), so that another one is elected.
+// network, and an idle leader of three costs about 0.5 % of a core. One whose disk hangs for
+// three seconds falls silent altogether (guard.go), so that another one is elected. One whose
+// process has ended is known by its connections, and another one stands for election at once
+// (orphan.go).
 //
 // # Members
 //
@@ -56,8 +58,9 @@
 // # Goroutines
 //
 // Per log: send (one batch in Raft's hands at a time), the loader, watch (leadership events),
-// observe (who leads, who is silent), keep (ballast, free space, snapshots of large logs), the transport's forward, and those of
-// raft and Badger. Close decides the proposals in flight, then ends them all. No goroutine
+// observe (who leads, who is silent), watchConnections (the end of the leader's process), keep
+// (ballast, free space, snapshots of large logs), the transport's forward, and those of raft
+// and Badger. Close decides the proposals in flight, then ends them all. No goroutine
 // outlives it, except Badger's if closing it would write to a full disk.
 //
 // Locks: proposals.mu and loader.mu, each held for computation only and never together.

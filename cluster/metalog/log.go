@@ -39,6 +39,7 @@ type Log struct {
 	leaderMoved chan struct{}          // closed and replaced when this node hears of another leader
 	silent      map[raft.ServerID]bool // see isSilent
 	kept        chan struct{}          // keep has ended
+	orphaned    chan struct{}          // watchConnections has ended
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -83,6 +84,7 @@ func Open(o Options) (_ *Log, err error) {
 	go l.watch()
 	l.unobserve = l.observe()
 	go l.keep()
+	go l.watchConnections()
 	go l.send()
 	if l.isOnlyVoter() {
 		l.trans.electNow(l.failedCh)
@@ -154,6 +156,7 @@ func newLog(o Options) *Log {
 		watched:     make(chan struct{}),
 		leaderMoved: make(chan struct{}), silent: map[raft.ServerID]bool{},
 		kept:     make(chan struct{}),
+		orphaned: make(chan struct{}),
 		closing:  make(chan struct{}),
 		failedCh: make(chan struct{}),
 	}
@@ -281,6 +284,7 @@ func (l *Log) close() error {
 	close(l.closing)
 	l.proposals.close()
 	<-l.kept
+	<-l.orphaned
 	<-l.watched
 	l.unobserve()
 	err := l.stopRaft()

@@ -51,7 +51,7 @@ type heard struct {
 func (h *heard) last() uint64 { return h.agreed.PrevLogEntry }
 
 func newQuiet(t Timing) *quiet {
-	return &quiet{quietFor: min(t.HeartbeatTimeout/5, t.LeaderLease/4), peers: map[raft.ServerID]heard{}, absent: map[raft.ServerID]chan struct{}{}}
+	return &quiet{quietFor: min(t.HeartbeatTimeout, t.LeaderLease) / 5, peers: map[raft.ServerID]heard{}, absent: map[raft.ServerID]chan struct{}{}}
 }
 
 // errStalled is why a leader is silent whose disk does not answer.

@@ -37,8 +37,8 @@ func TestThreeVoters(t *testing.T) {
 	})
 }
 
-// D18: a commit reaches the followers within 20 ms, a new leader is there within 700 ms of
-// the loss of the old one: who notices it first has to wait until another one agrees.
+// D18: a commit reaches the followers within 20 ms. A new leader is there within five seconds
+// of the silence of the old one: who notices it first has to wait until another one agrees.
 func TestTimingOfAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, nil)
@@ -58,7 +58,7 @@ func TestTimingOfAQuorum(t *testing.T) {
 			start := time.Now()
 			c.net.Isolate(old.host())
 			c.leader(old)
-			if took := time.Since(start); took > 700*time.Millisecond {
+			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("a new leader after %v", took)
 			}
 			c.net.Rejoin(old.host())

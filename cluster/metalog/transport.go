@@ -25,6 +25,7 @@ type transport struct {
 	leads         func() bool              // whether this node leads
 	stalled       func(now time.Time) bool // whether its disk lets it do so
 	own           chan raft.RPC
+	streams       *streams // nil: nobody else talks to this node
 	stop          chan struct{}
 	done          chan struct{}
 	once          sync.Once
@@ -39,9 +40,13 @@ type raftTransport interface {
 
 // newTransport makes it; l may not know Raft yet.
 func newTransport(l *Log, logger hclog.Logger) *transport {
-	p := newProgress(newRaftTransport(&l.opts, string(l.serverAddress(l.self())), logger), l.lastIndex)
+	var s *streams
+	if l.opts.Stream != nil {
+		s = newStreams(l.opts.Stream)
+	}
+	p := newProgress(newRaftTransport(s, string(l.serverAddress(l.self())), logger), l.lastIndex)
 	t := &transport{
-		raftTransport: p, progress: p,
+		raftTransport: p, progress: p, streams: s,
 		quiet: newQuiet(l.opts.Timing), leads: l.leads, stalled: l.store.stalled,
 		own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -49,13 +54,13 @@ func newTransport(l *Log, logger hclog.Logger) *transport {
 	return t
 }
 
-func newRaftTransport(o *Options, address string, logger hclog.Logger) raftTransport {
-	if o.Stream == nil {
+func newRaftTransport(s *streams, address string, logger hclog.Logger) raftTransport {
+	if s == nil {
 		_, t := raft.NewInmemTransport(raft.ServerAddress(address))
 		return t
 	}
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:  addressed{newStreams(o.Stream), address},
+		Stream:  addressed{s, address},
 		MaxPool: maxPooledConns,
 		Timeout: rpcTimeout,
 		// No pipelining. With it, a leader that steps down while its pipeline is full may
@@ -115,27 +120,29 @@ func (t *transport) Close() error {
 // transport forgets those it has accepted or lent out.
 type streams struct {
 	StreamLayer
+	lost   chan struct{} // has room for one: a connection that was accepted has ended
 	mu     sync.Mutex
 	conns  map[*trackedConn]struct{} // bounded by what the listener admits
 	closed bool
 }
 
 func newStreams(s StreamLayer) *streams {
-	return &streams{StreamLayer: s, conns: map[*trackedConn]struct{}{}}
+	return &streams{StreamLayer: s, lost: make(chan struct{}, 1), conns: map[*trackedConn]struct{}{}}
 }
 
 type trackedConn struct {
 	net.Conn
-	of *streams
+	of       *streams
+	accepted bool
 }
 
-func (s *streams) track(conn net.Conn, err error) (net.Conn, error) {
+func (s *streams) track(conn net.Conn, accepted bool, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	closed := s.closed
-	c := &trackedConn{conn, s}
+	c := &trackedConn{conn, s, accepted}
 	if !closed {
 		s.conns[c] = struct{}{}
 	}
@@ -147,19 +154,29 @@ func (s *streams) track(conn net.Conn, err error) (net.Conn, error) {
 	return c, nil
 }
 
-// Close also forgets the connection.
+// Close also forgets the connection. Raft closes what it has accepted when the other end has.
 func (c *trackedConn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.conns, c)
 	c.of.mu.Unlock()
+	if c.accepted {
+		select {
+		case c.of.lost <- struct{}{}:
+		default:
+		}
+	}
 	return c.Conn.Close()
 }
 
-func (s *streams) Accept() (net.Conn, error) { return s.track(s.StreamLayer.Accept()) }
+func (s *streams) Accept() (net.Conn, error) {
+	conn, err := s.StreamLayer.Accept()
+	return s.track(conn, true, err)
+}
 
 func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	id, at := splitAddress(address)
-	return s.track(s.StreamLayer.Dial(id, at, timeout))
+	conn, err := s.StreamLayer.Dial(id, at, timeout)
+	return s.track(conn, false, err)
 }
 
 func (s *streams) Close() error {

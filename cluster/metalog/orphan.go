@@ -1,0 +1,135 @@
+package metalog
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A follower whose leader's process has ended need not wait until its silence is long enough.
+//
+//	a connection from another node ends
+//	  └─ the leader's address refuses connections, twice ── no ──► its silence decides
+//	       └─ stand for election: the first voter at once, the next one later, and so on
+//
+// Timeouts can thus be as long as a busy machine needs, and only a machine that is gone, or a
+// process that stands still, takes as long.
+//
+// Whoever stands asks for votes as one that the leader has handed over to: the others need not
+// have noticed. Should the leader be alive after all, that costs a change of leader, as
+// everything between Raft's members does that is cut off without an end.
+const (
+	// refusalPause separates the two refusals that it takes: a process whose listener is
+	// restarted refuses for a moment.
+	refusalPause = 50 * time.Millisecond
+	// refusalDials bounds the dials. A process that is being killed may still accept when its
+	// connections are closed already: its sockets are closed one after the other.
+	refusalDials = 3
+	// refusalTimeout bounds one dial.
+	refusalTimeout = 500 * time.Millisecond
+	// standingStagger lies between two voters: votes must not be split.
+	standingStagger = 150 * time.Millisecond
+)
+
+// watchConnections stands for election when the leader's process has ended.
+func (l *Log) watchConnections() {
+	defer close(l.orphaned)
+	if l.opts.Refuses == nil || l.trans.streams == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-l.closing:
+		case <-l.failedCh:
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	for {
+		select {
+		case <-l.trans.streams.lost:
+			l.connectionLost(ctx, time.Now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// connectionLost finds out what the end of a connection means. It may have been anybody's.
+func (l *Log) connectionLost(ctx context.Context, at time.Time) {
+	leader, id := l.raft.LeaderWithID()
+	rank, votes := l.standingRank(id)
+	if leader == "" || !votes || !l.refusesTwice(ctx, leader) {
+		return
+	}
+	if l.raft.LastContact().After(at) || !pauseFor(ctx, time.Duration(rank)*standingStagger) {
+		return
+	}
+	now, _ := l.raft.LeaderWithID()
+	if now == "" { // somebody stands already: if in vain, this node may have what he lacks
+		if !pauseFor(ctx, standingStagger) {
+			return
+		}
+		now, _ = l.raft.LeaderWithID()
+	}
+	if now != "" && now != leader || l.raft.State() != raft.Follower {
+		return
+	}
+	l.logger.Info("the process of the metadata log's leader has ended, this node stands for election", "leader", string(id))
+	l.trans.electNow(ctx.Done())
+}
+
+// standingRank is this node's place among the voters without the leader.
+func (l *Log) standingRank(leader raft.ServerID) (rank int, votes bool) {
+	self := serverID(l.self())
+	var ids []raft.ServerID
+	for _, s := range l.servers() {
+		if s.Suffrage == raft.Voter && s.ID != leader {
+			ids = append(ids, s.ID)
+		}
+	}
+	slices.SortFunc(ids, func(a, b raft.ServerID) int { return strings.Compare(string(a), string(b)) })
+	rank = slices.Index(ids, self)
+	return rank, rank >= 0
+}
+
+func (l *Log) refusesTwice(ctx context.Context, leader raft.ServerAddress) bool {
+	_, address := splitAddress(leader)
+	inARow := 0
+	for dials := range refusalDials {
+		if dials > 0 && !pauseFor(ctx, refusalPause) {
+			return false
+		}
+		if !l.refusesOnce(ctx, address) {
+			inARow = 0
+			continue
+		}
+		if inARow++; inARow == 2 {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Log) refusesOnce(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	defer cancel()
+	return l.opts.Refuses(ctx, address)
+}
+
+// pauseFor sleeps, false if ctx ends first.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
