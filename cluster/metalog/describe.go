@@ -74,7 +74,7 @@ func (l *Log) member(s raft.Server, term Term) (m Member, ok bool) {
 		m.CaughtUp = m.Answered
 		return m, true
 	}
-	p := l.trans.progress.of(s.ID, uint64(term))
+	p := l.trans.progress.of(s.ID, term)
 	m.Answered, m.CaughtUp = p.answered, p.caughtUp
 	if p.index > 0 {
 		m.LastIndex = int64(p.index)
