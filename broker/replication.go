@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -61,11 +63,27 @@ type leaders struct{ b *Broker }
 func (l leaders) Leader(broker int32) replica.LeaderClient {
 	b := l.b
 	return peer.NewClient(peer.Options{
-		Dial: b.dial, ClientID: "broker-" + strconv.Itoa(int(b.cfg.NodeID)) + "-fetcher", Timeout: b.cfg.Replication.SocketTimeout, Direct: true,
+		Dial: b.dialLeader, ClientID: "broker-" + strconv.Itoa(int(b.cfg.NodeID)) + "-fetcher", Timeout: b.cfg.Replication.SocketTimeout, Direct: true,
 		// A fetch is nearly always under way: nobody hears of a death sooner.
 		Lost:   func() { b.suspects.Lost(broker) },
 		Logger: b.loggers.logger("klamm.replica"), Registerer: b.env.Registry,
 	}, func() (string, bool) { return b.brokerAddress(broker) })
+}
+
+// dialLeader opens a connection on which records come in. Its receive buffer is the system's,
+// as that of clients' connections, unless somebody sets it.
+func (b *Broker) dialLeader(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := b.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	sized, ok := conn.(interface{ SetReadBuffer(bytes int) error })
+	if n := b.cfg.Replication.ReceiveBufferBytes; ok && n > 0 && b.cfg.IsSet("replica.socket.receive.buffer.bytes") {
+		if err := sized.SetReadBuffer(int(n)); err != nil {
+			return nil, errors.Join(fmt.Errorf("receive buffer of %s: %w", address, err), conn.Close())
+		}
+	}
+	return conn, nil
 }
 
 func (b *Broker) makeSuspects() {

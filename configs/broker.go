@@ -62,8 +62,6 @@ type Quorum struct {
 	AutoJoin         bool
 	ElectionTimeout  time.Duration // controller.quorum.election.timeout.ms
 	FetchTimeout     time.Duration // controller.quorum.fetch.timeout.ms
-	RequestTimeout   time.Duration
-	RetryBackoff     time.Duration
 }
 
 // Network bounds connections and requests. Limits of 2147483647 mean none.
@@ -182,8 +180,6 @@ func (b *Broker) paces(v values) {
 	b.Quorum = Quorum{
 		BootstrapServers: v.list("controller.quorum.bootstrap.servers"),
 		AutoJoin:         v.bool("controller.quorum.auto.join.enable"),
-		RequestTimeout:   v.ms("controller.quorum.request.timeout.ms"),
-		RetryBackoff:     v.ms("controller.quorum.retry.backoff.ms"),
 	}
 	if v.has("controller.quorum.election.timeout.ms") {
 		b.Quorum.ElectionTimeout = v.ms("controller.quorum.election.timeout.ms")

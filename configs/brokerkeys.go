@@ -91,24 +91,12 @@ func quorumKeys() []Key {
 			Doc: "Addresses where the controllers are found.",
 		},
 		{
-			Name: "controller.quorum.election.backoff.max.ms", Type: Int, Unset: true, Valid: atLeast(0), Importance: High,
-			Doc: "Accepted for compatibility; the wait between elections follows from the election timeout.",
-		},
-		{
 			Name: "controller.quorum.election.timeout.ms", Type: Int, Unset: true, Valid: atLeast(0), Importance: High,
 			Doc: "How long a candidate waits for votes, at least as long as a voter for its leader. Unset: 1500.",
 		},
 		{
 			Name: "controller.quorum.fetch.timeout.ms", Type: Int, Unset: true, Valid: atLeast(0), Importance: High,
 			Doc: "How long a voter waits for a silent leader before it starts an election; a leader whose process has ended is not waited for. Unset: 1500.",
-		},
-		{
-			Name: "controller.quorum.request.timeout.ms", Type: Int, Default: "2000", Valid: atLeast(0), Importance: Medium,
-			Doc: "How long a request between controllers may take.",
-		},
-		{
-			Name: "controller.quorum.retry.backoff.ms", Type: Int, Default: "20", Valid: atLeast(0), Importance: Low,
-			Doc: "Wait before a request to a controller is repeated.",
 		},
 		{
 			Name: "controller.quorum.voters", Type: List, Default: "", Valid: voters{}, Importance: High,

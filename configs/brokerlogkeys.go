@@ -92,7 +92,7 @@ func replicationKeys() []Key {
 		},
 		{
 			Name: "num.replica.fetchers", Type: Int, Default: "1", Valid: atLeast(1), Importance: High,
-			Doc: "Accepted for compatibility; there is one fetcher for each leader and log directory.",
+			Doc: "Connections on which replicas are fetched from one leader into one log directory.",
 		},
 		{
 			Name: "replica.fetch.backoff.ms", Type: Int, Default: "1000", Valid: atLeast(0), Importance: Medium,
@@ -124,7 +124,7 @@ func replicationKeys() []Key {
 		},
 		{
 			Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: "65536", Importance: High,
-			Doc: "Receive buffer of followers' connections; -1 for the system's choice.",
+			Doc: "Receive buffer of followers' connections; where nobody sets it, and with -1, the system's choice.",
 		},
 		{
 			Name: "replica.socket.timeout.ms", Type: Int, Default: "30000", Importance: High,

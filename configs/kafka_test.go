@@ -73,7 +73,6 @@ func TestBrokerKeysAreKafkas(t *testing.T) {
 		"broker.session.timeout.ms":                     failover,
 		"controller.listener.names":                     zeroConf,
 		"controller.quorum.bootstrap.servers":           form,
-		"controller.quorum.election.backoff.max.ms":     failover,
 		"controller.quorum.election.timeout.ms":         failover,
 		"controller.quorum.fetch.timeout.ms":            failover,
 		"controller.quorum.voters":                      form,

@@ -86,7 +86,7 @@ func TestDefault(t *testing.T) {
 		NodeID: 1, BrokerRole: true, ControllerRole: true, Durability: Fsync, AdminListener: "127.0.0.1:9644",
 		Listeners:           []Listener{{"PLAINTEXT", "127.0.0.1", 9092}},
 		InterBrokerListener: "PLAINTEXT",
-		Quorum:              Quorum{BootstrapServers: []string{}, RequestTimeout: 2 * time.Second, RetryBackoff: 20 * time.Millisecond},
+		Quorum:              Quorum{BootstrapServers: []string{}},
 		LogDirs:             []string{"klamm-data"}, MetadataLogDir: "klamm-data",
 		Network: Network{
 			SendBufferBytes: 102400, ReceiveBufferBytes: 102400, MaxRequestBytes: 104857600, ListenBacklog: 50,

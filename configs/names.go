@@ -10,6 +10,7 @@ import (
 const pointless = `
 	background.threads controller.performance.always.log.threshold.ms
 	controller.performance.sample.period.ms controller.quorum.append.linger.ms
+	controller.quorum.election.backoff.max.ms controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
 	controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
 	controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
 	fetch.purgatory.purge.interval.requests group.consumer.assignor.offload.enable

@@ -18,8 +18,11 @@ const otherKeys = `
 	connection.failed.authentication.delay.ms INT 100
 	connections.max.reauth.ms LONG 0
 	controller.quorum.append.linger.ms INT 25
+	controller.quorum.election.backoff.max.ms INT 1000
 	controller.quorum.fetch.max.bytes INT 1048576
 	controller.quorum.fetch.snapshot.max.bytes INT 1048576
+	controller.quorum.request.timeout.ms INT 2000
+	controller.quorum.retry.backoff.ms INT 20
 	controller.socket.timeout.ms INT 30000
 	cordoned.log.dirs LIST ""
 	create.topic.policy.class.name CLASS -
