@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/klamm-mq/klamm/logstore/vfs"
 )
 
 // Writing ahead. What it costs the system to take in a write depends on the pieces (folios)
@@ -16,11 +18,19 @@ import (
 //	|batch|batch|batch|0000000000000|
 //	                  size          ahead.end, the end of the file
 //
+// Before that, the file system is asked for the blocks of the disk of many such writes at
+// once: to find that a page has its block costs less than to set one aside for it. The
+// file's size does not tell of them.
+//
 // The zeros are no part of the segment. A start after a crash finds them and takes them for
 // what they are (see Recover); nobody else does: DropTail cuts them off before the file gets
 // into other hands.
 type ahead struct {
 	end int64 // of the zeros in the file; none if it is not above size
+	// reserved is up to where the disk has blocks for the file; unknown if it is not above
+	// size. ownBlocks says that the file system cannot be asked.
+	reserved  int64
+	ownBlocks bool
 	// heat are the bytes that were appended since sinceMs; hot says that the interval before
 	// had enough.
 	heat    int64
@@ -36,6 +46,9 @@ const (
 	aheadRetryMs = 60_000
 )
 
+// reserveBytes is for how much the file system is asked at once.
+const reserveBytes = 4 << 20
+
 // MaxBlockBytes is the size of the largest block of zeros.
 const MaxBlockBytes = 256 << 10
 
@@ -46,9 +59,10 @@ var zeros [MaxBlockBytes]byte
 // AheadParams say what WriteAhead prepares for.
 type AheadParams struct {
 	Now         time.Time
-	AppendBytes int // of the append that is about to come
-	BlockBytes  int // of a block of zeros; 1 to MaxBlockBytes
-	HotBytes    int // appended within a second, they make the segment hot
+	AppendBytes int   // of the append that is about to come
+	BlockBytes  int   // of a block of zeros; 1 to MaxBlockBytes
+	MaxBytes    int64 // of the segment: the disk is asked for no more
+	HotBytes    int   // appended within a second, they make the segment hot
 }
 
 // WriteAhead writes a block of zeros behind the end if the next append would be the first to
@@ -65,6 +79,7 @@ func (s *Segment) WriteAhead(p AheadParams) (int, error) {
 		return 0, fmt.Errorf("prepare segment %d: %w", s.base, err)
 	}
 	defer s.releaseWritten(f)
+	s.reserve(f, from, p)
 	written, err := f.WriteAt(zeros[:p.BlockBytes], from)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,6 +89,23 @@ func (s *Segment) WriteAhead(p AheadParams) (int, error) {
 	}
 	s.ahead.end = from + int64(p.BlockBytes)
 	return written, nil
+}
+
+// reserve asks for the blocks from a position on, if the one at it has not been asked for.
+// A refusal, of a full disk too, means no more than that writes find their own.
+func (s *Segment) reserve(f vfs.File, from int64, p AheadParams) {
+	s.mu.RLock()
+	reserved, due := s.ahead.reserved, !s.ahead.ownBlocks && from+int64(p.BlockBytes) > s.ahead.reserved
+	s.mu.RUnlock()
+	from = max(from, reserved)
+	n := min(reserveBytes, p.MaxBytes-from)
+	if !due || n < int64(p.BlockBytes) {
+		return
+	}
+	err := vfs.Reserve(f, from, n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead.reserved, s.ahead.ownBlocks = from+n, err != nil
 }
 
 // aheadDue counts the append, and tells where a block of zeros should begin, if one should.

@@ -82,16 +82,16 @@ func (s *Segment) cutTo(f *openFile, size int64) error {
 		return fmt.Errorf("cut log file to %d bytes: %w", size, err)
 	}
 	s.mu.Lock()
-	s.tail, s.ahead.end = false, 0
+	s.tail, s.ahead.end, s.ahead.reserved = false, 0, 0
 	s.mu.Unlock()
 	return nil
 }
 
 // DropTail cuts the log file to the segment's size: what Recover found bad, what a failed
-// append left, and what was written ahead is gone. Nothing is synced.
+// append left, and what was written or reserved ahead is gone. Nothing is synced.
 func (s *Segment) DropTail() error {
 	s.mu.RLock()
-	tail, size := s.tail || s.ahead.end > s.size, s.size
+	tail, size := s.tail || max(s.ahead.end, s.ahead.reserved) > s.size, s.size
 	s.mu.RUnlock()
 	if !tail || s.opts.ReadOnly {
 		return nil

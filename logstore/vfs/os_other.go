@@ -15,6 +15,9 @@ func openFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
 // syncData is the strongest sync there is: os.File.Sync is F_FULLFSYNC on macOS.
 func syncData(f *os.File) error { return f.Sync() }
 
+// Reserve is for Linux (see there).
+func Reserve(File, int64, int64) error { return nil }
+
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // NTFS journals names itself, and a directory can't be flushed
