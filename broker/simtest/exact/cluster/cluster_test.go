@@ -76,6 +76,7 @@ func TestSeeds(t *testing.T) {
 		{"leaderships", total.Leaders, *seeds * 4},
 		{"ISR changes", total.ISRChanges, *seeds * 8},
 		{"truncations", total.Truncations, *seeds / 4},
+		{"times that a producer gave up", total.GivenUp, *seeds / 20},
 		{"batches acknowledged", total.Acked, *seeds * 20},
 	} {
 		if c.got < c.least {

@@ -25,6 +25,7 @@
 //	follow       its fetchers
 //	serve        what it answers followers
 //	producer     clients
+//	giveup       what a client does when delivery.timeout.ms has passed
 //	administer   what administrators want of the controller
 //	faults       kills, power cuts, pauses, cuts, full disks, changes of the controller
 //	damage       files that are not what was written, and replicas that begin anew
@@ -39,7 +40,7 @@
 //
 //	T1   acknowledged values, once each     AckedRecordsReadable, SequencesContiguous; all faults
 //	T2   one value per offset               AckedRecordsReadable, ReplicasAgreeBelowHW
-//	T3   what was refused is never read     RefusedNeverAppended; producers that give up
+//	T3   what was refused is never read     RefusedNeverAppended; producers that do not try again
 //	T4   no consumer skips or steps back    AckedRecordsReadable, LatestNeverFalls
 //	T5   groups                             package coordinator's exact tier, and simtest
 //	T6   offsets rise with what is sent     SequencesContiguous

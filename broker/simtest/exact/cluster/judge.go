@@ -28,7 +28,9 @@ import (
 //	ConsumersNeverDiverge   no leader tells a consumer that what it has read is not so
 //	LatestNeverFalls        a leader's latest offset is above all that was read or
 //	                        acknowledged, or it says that it does not know (KIP-207)
-//	SequencesContiguous     an idempotent producer's records are in the log once and in order
+//	SequencesContiguous     an idempotent producer's records are in the log once and in order;
+//	                        what it has given up may be missing; nothing that is due is
+//	                        refused as out of order
 //	OwnRecords              a partition has no record that was sent to another, of a deleted
 //	                        topic of its name, say
 //	RefusedNeverAppended    what was refused before it was written is never read

@@ -92,7 +92,7 @@ func (w *world) use(t *metadata.Topic) {
 }
 
 // producer sends batches to one partition, several at a time and in order, and again until
-// they are acknowledged.
+// they are acknowledged, or it gives up (see giveup.go).
 type producer struct {
 	w          *world
 	name       string
@@ -102,13 +102,17 @@ type producer struct {
 	inFlight   int // limit
 	number     int
 
-	next    int32 // number of the next record, and its sequence
+	next    int32 // number of the next record
 	unacked []*produced
-	holdOff bool // something failed: what is under way ends before anything is sent again
-	pending int  // attempts under way
-	retry   bool // is scheduled
-	conn    *connection
-	heard   replica.Leader // of the highest epoch that any broker has named
+	epoch   int16
+	// sequencesFrom is the number of the record that has sequence 0 in the epoch.
+	sequencesFrom int32
+	unknown       map[int32]int32 // batches that were given up: counts by base
+	holdOff       bool            // something failed: what is under way ends before anything is sent again
+	pending       int             // attempts under way
+	retry         bool            // is scheduled
+	conn          *connection
+	heard         replica.Leader // of the highest epoch that any broker has named
 }
 
 // connection is one of TCP: what is sent on it arrives in order and once, or nothing does
@@ -126,6 +130,10 @@ type produced struct {
 	base, count int32 // numbers of its records
 	sent        bool  // an attempt is under way
 	attempts    int
+	since       time.Time // of the first attempt
+	appended    bool      // some leader did so
+	at          int64     // the last time at this offset
+	excused     bool      // that it is out of order for ever: see outOfOrder
 }
 
 // attempt is one sending of a batch, at the broker.
@@ -148,6 +156,7 @@ func newProducer(w *world, of *part) *producer {
 	w.numbered++
 	p := &producer{
 		w: w, number: w.numbered, name: fmt.Sprintf("p%d", w.numbered), part: of, idempotent: r.IntN(4) > 0, acks: replica.AcksAll, inFlight: 1 + r.IntN(5),
+		unknown: map[int32]int32{},
 	}
 	w.judge.owners[p.name] = of
 	if !p.idempotent {
@@ -218,11 +227,15 @@ func (p *producer) again() {
 	p.retry, p.conn = true, nil
 	p.w.after(p.w.plan.maxDelay*3, p.name+" retries", func() {
 		p.retry, p.holdOff = false, false
+		p.giveUp()
 		p.send()
 	})
 }
 
 func (p *producer) attempt(leader int32, b *produced) {
+	if b.attempts == 0 {
+		b.since = p.w.now
+	}
 	b.sent = true
 	b.attempts++
 	p.pending++
@@ -308,11 +321,13 @@ func (b *broker) produce(of *producer, what *produced, records []byte, reply fun
 	}
 	if result.Err != nil {
 		b.w.tracef("record %d of %s is refused: %v", what.base, of.name, result.Err)
+		of.outOfOrder(p, what, result.Err)
 		reply(produceAnswer{err: result.Err, refused: !errors.Is(result.Err, kafkaerr.KafkaStorageError)})
 		b.carryOut(p, e)
 		return
 	}
 	b.w.tracef("append of record %d of %s at %d of %s, epoch %d", what.base, of.name, result.BaseOffset, of.part, p.epoch())
+	what.appended, what.at = true, result.BaseOffset
 	a := &attempt{p: p, awaited: awaited, offset: result.BaseOffset, end: result.BaseOffset + int64(what.count), all: of.acks == replica.AcksAll, reply: reply}
 	if awaited.Pending() && b.w.opts.Break != AckBeforeISR {
 		p.waiting = append(p.waiting, a)
@@ -353,8 +368,6 @@ func (p *producer) answered(b *produced, a produceAnswer) {
 			return
 		}
 		p.send()
-	case kafkaerr.Code(a.err) == kafkaerr.OutOfOrderSequenceNumber.Code && i == 0 && p.pending == 0:
-		p.w.fail("SequencesContiguous", "%s: batch %d of %s is out of order, though everything before it is acknowledged", p.name, b.base, p.part)
 	case a.refused && b.attempts == 1 && !p.idempotent && p.w.rand.IntN(2) == 0:
 		p.w.judge.refuse(p, b)
 		p.unacked = slices.Delete(p.unacked, i, i+1)
@@ -367,7 +380,7 @@ func (p *producer) answered(b *produced, a produceAnswer) {
 func (p *producer) encode(b *produced) []byte {
 	o := batch.BuilderOptions{}
 	if p.idempotent {
-		o.Producer = &batch.Producer{ID: int64(1000 + p.number), BaseSequence: b.base}
+		o.Producer = &batch.Producer{ID: int64(1000 + p.number), Epoch: p.epoch, BaseSequence: b.base - p.sequencesFrom}
 	}
 	builder := batch.NewBuilder(o)
 	for i := range b.count {

@@ -74,7 +74,7 @@ func (j *judge) contents(p *partition) (values map[int64]string, ok bool) {
 }
 
 // sequences checks that the records of each idempotent producer stand in a log once and in
-// order.
+// order. Batches that it has given up may be missing, as a whole.
 func (j *judge) sequences(n *node, of *partition, v *verdicts, values map[int64]string) {
 	for _, p := range j.w.producers {
 		if !p.idempotent || p.part != v.part {
@@ -92,6 +92,9 @@ func (j *judge) sequences(n *node, of *partition, v *verdicts, values map[int64]
 			_, err := fmt.Sscanf(values[o], p.name+"-%d", &number)
 			if next < 0 {
 				next = number
+			}
+			for next < number && p.unknown[next] > 0 {
+				next += p.unknown[next]
 			}
 			if err != nil || number != next {
 				j.w.fail("SequencesContiguous", "%s on %d: %s stands at %d, where record %d is due", v.part, n.id, values[o], o, next)

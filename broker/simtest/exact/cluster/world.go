@@ -39,6 +39,7 @@ type Report struct {
 	Leaders, ISRChanges, Truncations                           int // begun leaderships, committed changes, cut logs
 	Leaderless, Reassigned, Repaired                           int // partitions: lost their leader; got other replicas; replicas that were fetched again
 	Acked                                                      int // batches
+	GivenUp                                                    int // times that an idempotent producer gave up
 	NotAvailable                                               int // times that a leader did not know its latest offset
 	Deleted                                                    int // topics
 	Trace                                                      []string
@@ -52,9 +53,9 @@ func (r Report) Faults() int {
 // String is one line.
 func (r Report) String() string {
 	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cuts, %d new controllers, %d damaged replicas, %d full disks; "+
-		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d topics deleted, %d times not available",
+		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available",
 		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Damaged, r.Full,
-		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.Deleted, r.NotAvailable)
+		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable)
 }
 
 // Add adds the counts of another run.
@@ -75,6 +76,7 @@ func (r *Report) Add(o Report) {
 	r.ISRChanges += o.ISRChanges
 	r.Truncations += o.Truncations
 	r.Acked += o.Acked
+	r.GivenUp += o.GivenUp
 	r.Deleted += o.Deleted
 	r.NotAvailable += o.NotAvailable
 }
@@ -112,6 +114,7 @@ type plan struct {
 	minISR                    int
 	fsync                     bool // durability; without, only kills
 	preferred                 bool // leaders are balanced
+	impatient                 bool // producers give up what takes long
 	config                    logstore.Config
 	keeper                    logstore.KeeperOptions
 	pageSize                  int
@@ -162,6 +165,7 @@ func (w *world) draw() plan {
 	if r.IntN(3) == 0 {
 		p.slowMetadata = time.Duration(r.IntN(120)) * time.Millisecond
 	}
+	p.impatient = w.opts.Seed%4 == 1
 	if w.opts.Seed%3 == 0 {
 		p.config.WriteAheadBytes = int32(16 << (w.opts.Seed / 3 % 9))
 		p.keeper.ColdAfter = time.Duration(w.opts.Seed%200) * time.Millisecond
