@@ -74,7 +74,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	t.quiet.note(id, target, args, resp, err, began)
 	t.tellCommit(id)
 	if err != nil && !isHeartbeat(args) {
-		t.awaitReturn(id, args.Term)
+		t.awaitReturn(id, target, args)
 	}
 	return err
 }
@@ -194,13 +194,15 @@ func (q *quiet) told(id raft.ServerID) {
 	}
 }
 
-// returnPoll is how often a wait for a peer looks whether this node still leads.
-const returnPoll = 500 * time.Millisecond
+// returnPoll is how often a wait for a peer asks whether it is back, and looks whether this
+// node still leads.
+const returnPoll = 100 * time.Millisecond
 
 // awaitReturn holds a message back that could not be sent, until the peer answers heartbeats
-// again. Raft would wait by itself, but longer and longer, up to ten seconds: so long a node
+// again: Raft's, or those that are sent from here. Raft would wait by itself, but longer and
+// longer, up to ten seconds, and with heartbeats up to half of their timeout: so long a node
 // that is back would see nothing of the log.
-func (t *transport) awaitReturn(id raft.ServerID, term uint64) {
+func (t *transport) awaitReturn(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest) {
 	timer := time.NewTimer(returnPoll)
 	defer timer.Stop()
 	for {
@@ -214,12 +216,22 @@ func (t *transport) awaitReturn(id raft.ServerID, term uint64) {
 		case <-t.stop:
 			return
 		case <-timer.C:
-			if t.quiet.highest() > term || !t.leads() {
+			if t.quiet.highest() > args.Term || !t.leads() || t.stalled(time.Now()) {
 				return
 			}
+			t.knock(id, target, args)
 			timer.Reset(returnPoll)
 		}
 	}
+}
+
+// knock sends a heartbeat of the leadership that a message is of.
+func (t *transport) knock(id raft.ServerID, target raft.ServerAddress, of *raft.AppendEntriesRequest) {
+	heartbeat := raft.AppendEntriesRequest{RPCHeader: of.RPCHeader, Term: of.Term, Leader: of.Leader}
+	var resp raft.AppendEntriesResponse
+	began := time.Now()
+	err := t.raftTransport.AppendEntries(id, target, &heartbeat, &resp)
+	t.quiet.note(id, target, &heartbeat, &resp, err, began)
 }
 
 // awaitAnswer is closed when a peer has answered; nil if it has since it last failed to.
