@@ -111,9 +111,8 @@ func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 func Check(cfg *configs.Broker) error {
 	q := &cfg.Quorum
 	switch {
-	case cfg.ControllerRole && len(q.Voters) == 0 && len(q.BootstrapServers) > 1:
-		return cfg.Problem("controller.quorum.bootstrap.servers",
-			"names several controllers, of which a new one must not guess whether they are a cluster: name all of them in controller.quorum.voters")
+	case cfg.ControllerRole && len(q.Voters) == 0 && len(q.BootstrapServers) > 1 && len(cfg.ControllerListeners) == 0:
+		return cfg.Problem("controller.listener.names", "must name the listener on which the other controllers reach this one")
 	case cfg.ControllerRole && len(q.Voters) > 1 && len(cfg.ControllerListeners) == 0:
 		return cfg.Problem("controller.listener.names", "must name the listener on which the other voters reach this one")
 	case !cfg.BrokerRole && len(q.Voters)+len(q.BootstrapServers) == 0:

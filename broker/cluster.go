@@ -19,24 +19,29 @@ import (
 	"github.com/klamm-mq/klamm/protocol/wire"
 )
 
-// foundsAlone tells whether this node's metadata log is a quorum of its own: nothing names
-// another controller (D8).
+// foundsAlone tells whether this node's metadata log is a quorum of its own and stays one:
+// nothing names another controller (D8).
 func (b *Broker) foundsAlone() bool {
-	return b.cfg.ControllerRole && len(b.cfg.Quorum.Voters) <= 1
+	return b.cfg.ControllerRole && len(b.cfg.Quorum.Voters) <= 1 && !b.votersVary()
 }
 
 // makeDoor makes what other nodes come in by, if there may be any: something names
 // controllers, and there is a listener for them.
-func (b *Broker) makeDoor() {
+func (b *Broker) makeDoor() error {
 	q := &b.cfg.Quorum
 	named := len(q.Voters)+len(q.BootstrapServers) > 0
 	if !named || b.cfg.ControllerRole && len(b.cfg.ControllerListeners) == 0 {
-		return
+		return nil
+	}
+	address, err := b.quorumAddress()
+	if err != nil {
+		return err
 	}
 	b.door = metalog.NewDoor(metalog.DoorOptions{
-		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), Address: b.quorumAddress(),
+		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), Address: address,
 		Dial: b.dial, Logger: b.loggers.logger("klamm.metalog"),
 	})
+	return nil
 }
 
 func (b *Broker) dial(ctx context.Context, address string) (net.Conn, error) {
@@ -44,17 +49,21 @@ func (b *Broker) dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // quorumAddress is where other members of the quorum reach this node: as a voter, what
-// names it; as an observer nobody asks it.
-func (b *Broker) quorumAddress() string {
+// names it, or what it registers; as an observer nobody asks it.
+func (b *Broker) quorumAddress() (string, error) {
 	q := &b.cfg.Quorum
 	i := slices.IndexFunc(q.Voters, func(v configs.Voter) bool { return v.ID == b.cfg.NodeID })
 	switch {
 	case i >= 0:
-		return q.Voters[i].Address()
-	case b.cfg.ControllerRole && len(q.BootstrapServers) > 0:
-		return q.BootstrapServers[0]
+		return q.Voters[i].Address(), nil
+	case b.votersVary():
+		listeners, err := b.controllerListeners()
+		if err != nil {
+			return "", err
+		}
+		return net.JoinHostPort(listeners[0].Host, strconv.Itoa(int(listeners[0].Port))), nil
 	}
-	return "node-" + strconv.Itoa(int(b.cfg.NodeID))
+	return "node-" + strconv.Itoa(int(b.cfg.NodeID)), nil
 }
 
 // controllers are the addresses of the other controllers.
@@ -64,20 +73,20 @@ func (b *Broker) controllers() (list []string) {
 			list = append(list, v.Address())
 		}
 	}
-	if len(b.cfg.Quorum.Voters) == 0 && !b.cfg.ControllerRole {
+	switch {
+	case b.votersVary():
+		return b.otherBootstrapServers()
+	case len(b.cfg.Quorum.Voters) == 0 && !b.cfg.ControllerRole:
 		return b.cfg.Quorum.BootstrapServers
 	}
 	return list
 }
 
-// voters are the controllers, this one included.
+// voters are the controllers that the configuration names, this one included.
 func (b *Broker) voters() []metalog.Peer {
 	var list []metalog.Peer
 	for _, v := range b.cfg.Quorum.Voters {
 		list = append(list, metalog.Peer{NodeID: v.ID, Address: v.Address()})
-	}
-	if len(list) == 0 && b.cfg.ControllerRole {
-		return []metalog.Peer{{NodeID: b.cfg.NodeID, Address: b.quorumAddress()}}
 	}
 	return list
 }
@@ -142,7 +151,7 @@ func (b *Broker) joinCluster(context.Context) error {
 
 // localController is the controller of this node, as it is asked over the network.
 func (b *Broker) localController() handlers.LocalController {
-	return handlers.LocalController{Controller: b.controller, Quorum: b.quorum, Image: b.metalog.Image}
+	return handlers.LocalController{Controller: b.controller, Quorum: b.quorum, Voters: quorumVoters{b}, Image: b.metalog.Image}
 }
 
 // keepMembers founds the cluster, if nobody has, and keeps its members what they should be.
@@ -152,12 +161,23 @@ func (b *Broker) keepMembers() {
 		cancel()
 		return nil
 	})
+	members := metalog.Members{Observers: b.observers, Probe: b.door.Probe}
+	if b.votersVary() {
+		members.Controllers = b.registeredControllers
+		b.tasks.Go(func() {
+			if err := b.metalog.FormAlone(ctx, b.cfg.Quorum.BootstrapServers, b.door.Probe); err == nil {
+				b.metalog.KeepMembers(ctx, members)
+			}
+		})
+		return
+	}
 	b.tasks.Go(func() {
 		voters := b.voters()
 		if err := b.metalog.Form(ctx, voters, b.door.Probe); err != nil {
 			return // this node stops, or has failed
 		}
-		b.metalog.KeepMembers(ctx, metalog.Members{Voters: voters, Observers: b.observers, Probe: b.door.Probe})
+		members.Voters = voters
+		b.metalog.KeepMembers(ctx, members)
 	})
 }
 
@@ -216,7 +236,7 @@ func (b *Broker) registerController() error {
 	b.tasks.Go(func() {
 		b.registration.Run(ctx, node.ControllerOptions{
 			Incarnation: b.incarnation, Listeners: listeners, Features: supportedFeatures(),
-			Channel: b.channel, Logger: b.loggers.logger("klamm.node"),
+			Channel: b.channel, Logger: b.loggers.logger("klamm.node"), Joining: b.votersVary() && !b.foundsAtOnce(),
 		})
 	})
 	b.onStop(func(context.Context) error {
@@ -237,6 +257,9 @@ func (b *Broker) controllerListeners() (list []metadata.Endpoint, err error) {
 		i := slices.IndexFunc(b.cfg.Quorum.Voters, func(v configs.Voter) bool { return v.ID == b.cfg.NodeID && v.Port == int(at.Port) })
 		if at.Unadvertised && i >= 0 {
 			at.Host = b.cfg.Quorum.Voters[i].Host
+		}
+		if host, ok := b.ownBootstrapHost(at.Port); at.Unadvertised && ok {
+			at.Host = host
 		}
 		at.Unadvertised = false // nobody asks that of a controller
 		list = append(list, at)

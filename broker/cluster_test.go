@@ -475,10 +475,11 @@ func TestCheckOfClusters(t *testing.T) {
 			"listener.security.protocol.map=A:PLAINTEXT,C:PLAINTEXT", "inter.broker.listener.name=A", "controller.quorum.voters=1@a:2,2@b:2,3@c:2",
 		}},
 		{"", []string{"process.roles=broker", "node.id=4", "listeners=PLAINTEXT://d:1", "controller.quorum.bootstrap.servers=a:2,b:2,c:2", "controller.listener.names=CONTROLLER"}},
-		{"name all of them in controller.quorum.voters", []string{
+		{"", []string{
 			"node.id=1", "listeners=PLAINTEXT://a:1,CONTROLLER://a:2", "controller.listener.names=CONTROLLER",
 			"controller.quorum.bootstrap.servers=a:2,b:2,c:2",
 		}},
+		{"controller.listener.names", []string{"node.id=1", "listeners=PLAINTEXT://a:1", "controller.quorum.bootstrap.servers=a:2,b:2,c:2"}},
 		{"controller.listener.names", []string{"node.id=1", "listeners=PLAINTEXT://a:1", "controller.quorum.voters=1@a:1,2@b:1,3@c:1"}},
 		{"must name the controllers", []string{"process.roles=controller", "node.id=1", "listeners=CONTROLLER://a:2", "controller.listener.names=CONTROLLER"}},
 	} {

@@ -49,7 +49,11 @@ func (b *Broker) startController(context.Context) error {
 	return nil
 }
 
+// controllerIDs are the nodes that may register as controllers, nil where any may.
 func (b *Broker) controllerIDs() (ids []int32) {
+	if b.foundsAlone() {
+		return []int32{b.cfg.NodeID}
+	}
 	for _, v := range b.voters() {
 		ids = append(ids, v.NodeID)
 	}

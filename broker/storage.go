@@ -135,7 +135,9 @@ func (b *Broker) openMetadata(context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.makeDoor()
+	if err := b.makeDoor(); err != nil {
+		return err
+	}
 	publishers, err := b.makePublishers()
 	if err != nil {
 		return err
@@ -143,18 +145,18 @@ func (b *Broker) openMetadata(context.Context) error {
 	options := metalog.Options{
 		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
 		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
-		BootstrapSelf: b.foundsAlone(), MayBootstrap: b.mayBootstrap, Bootstrap: first,
+		BootstrapSelf: b.foundsAtOnce(), MayBootstrap: b.mayBootstrap, Bootstrap: first,
 		PublishWhenTold: !b.foundsAlone(), Publishers: publishers,
 		Fatal: b.fail, Logger: b.loggers.logger("klamm.metalog"), Registerer: b.env.Registry,
 	}
 	for _, v := range b.cfg.Quorum.Voters {
 		options.Voters = append(options.Voters, v.ID)
 	}
-	if !options.BootstrapSelf {
+	if !b.foundsAlone() {
 		options.Timing = metalog.TimingForQuorum().WithTimeouts(b.cfg.Quorum.FetchTimeout, b.cfg.Quorum.ElectionTimeout)
 	}
 	if b.door != nil {
-		options.Stream, options.Address, options.Refuses = b.door, b.quorumAddress(), b.addressRefuses
+		options.Stream, options.Address, options.Refuses = b.door, b.door.Addr().String(), b.addressRefuses
 	}
 	if b.metalog, err = metalog.Open(options); err != nil {
 		return err
@@ -280,7 +282,7 @@ func (b *Broker) bootstrapRecords(clusterID string) ([]metadata.Record, error) {
 	minInSync := strconv.Itoa(int(topics.MinInSyncCount))
 	return []metadata.Record{
 		metadata.BootstrapRecord{
-			ClusterID: clusterID, Durability: durability, ForOne: b.foundsAlone(),
+			ClusterID: clusterID, Durability: durability, ForOne: b.foundsAlone() || b.votersVary(),
 			Features: []metadata.FeatureLevel{{Name: metadata.FeatureMetadata, Level: metadata.MaxMetadataLevel}},
 		},
 		metadata.ConfigRecord{Resource: allBrokers(), Key: minInSyncKey, Value: &minInSync},

@@ -2,6 +2,8 @@ package handlers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 
@@ -42,22 +44,51 @@ func (c call) client() netip.Addr {
 }
 
 // LocalController is what this node's controller decides and knows: beside its own requests,
-// who keeps the metadata log, which the active one alone can tell. It is a Controller.
+// who keeps the metadata log, which the active one alone can tell and change. It is a
+// Controller.
 type LocalController struct {
 	Controller
 	Quorum func() Quorum
+	Voters Voters
 	Image  func() *metadata.Image // the newest, also while requests see none yet
 }
 
 // Handle answers, or says that another node is the active controller.
 func (l LocalController) Handle(ctx context.Context, call controller.Call) (kmsg.Response, metadata.Position, error) {
-	req, ok := call.Request.(*kmsg.DescribeQuorumRequest)
-	if !ok {
+	var err error
+	switch req := call.Request.(type) {
+	case *kmsg.DescribeQuorumRequest:
+		quorum := l.Quorum()
+		if !quorum.LeaderHere {
+			return nil, metadata.Position{}, kafkaerr.NotController
+		}
+		return AnswerQuorum(req, quorum, l.Image()), metadata.Position{}, nil
+	case *kmsg.AddRaftVoterRequest:
+		err = l.addVoter(ctx, req)
+	case *kmsg.RemoveRaftVoterRequest:
+		err = l.removeVoter(ctx, req)
+	case *kmsg.UpdateRaftVoterRequest:
+		err = l.updateVoter(ctx, req)
+	default:
 		return l.Controller.Handle(ctx, call)
 	}
-	quorum := l.Quorum()
-	if !quorum.LeaderHere {
-		return nil, metadata.Position{}, kafkaerr.NotController
+	if errors.Is(err, kafkaerr.NotLeaderOrFollower) {
+		return nil, metadata.Position{}, fmt.Errorf("%w: %w", kafkaerr.NotController, err)
 	}
-	return AnswerQuorum(req, quorum, l.Image()), metadata.Position{}, nil
+	return l.voterAnswer(call.Request, err), metadata.Position{}, nil
+}
+
+// voterAnswer is the answer to a change of the voters.
+func (l LocalController) voterAnswer(req kmsg.Request, err error) kmsg.Response {
+	resp := controller.ErrorResponse(req, err)
+	if update, ok := resp.(*kmsg.UpdateRaftVoterResponse); ok {
+		quorum := l.Quorum()
+		update.CurrentLeader.LeaderID, update.CurrentLeader.LeaderEpoch = quorum.Leader, quorum.Epoch
+		for _, listener := range controllerListeners(l.Image(), quorum.Leader) {
+			if listener.Name == l.Voters.Listener() {
+				update.CurrentLeader.Host, update.CurrentLeader.Port = listener.Host, listener.Port
+			}
+		}
+	}
+	return resp
 }

@@ -72,6 +72,9 @@ func (h *Handlers) makeRoutes() map[int16]route {
 		73: internal(h.assignReplicasToDirs),
 		74: answer(h, h.listConfigResources),
 		75: answer(h, h.describeTopicPartitions),
+		80: answer(h, h.addRaftVoter),
+		81: answer(h, h.removeRaftVoter),
+		82: internal(h.updateRaftVoter),
 	}
 }
 

@@ -358,7 +358,7 @@ func TestApiVersions(t *testing.T) {
 		}
 	}
 	resp := ask[*kmsg.ApiVersionsResponse](t, f, request(3, "a", "1"))
-	const unadvertised = 2 + 7 // of client telemetry, and of controller listeners
+	const unadvertised = 2 + 8 // of client telemetry, and of controller listeners
 	if len(resp.ApiKeys) != len(protocol.APIs())-unadvertised || resp.ApiKeys[0].ApiKey != 0 || resp.ApiKeys[0].MinVersion != 0 {
 		t.Errorf("keys %+v: Produce must be advertised from 0 (KAFKA-18659)", resp.ApiKeys)
 	}

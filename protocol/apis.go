@@ -128,6 +128,9 @@ var apis = [...]API{
 	{73, "AssignReplicasToDirs", 0, 0, 0, 0, ControllerListener},
 	{74, "ListConfigResources", 0, 1, 0, 0, BrokerListener},
 	{75, "DescribeTopicPartitions", 0, 0, 0, 0, BrokerListener},
+	{80, "AddRaftVoter", 0, 1, 0, 0, BrokerListener | ControllerListener},
+	{81, "RemoveRaftVoter", 0, 0, 0, 0, BrokerListener | ControllerListener},
+	{82, "UpdateRaftVoter", 0, 0, 0, 0, ControllerListener},
 }
 
 // APIs returns the table, in the order of the keys. The caller owns the copy.

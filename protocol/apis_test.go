@@ -94,6 +94,9 @@ func TestTable(t *testing.T) {
 		{73, 0, 0, 0},
 		{74, 0, 1, 0},
 		{75, 0, 0, 0},
+		{80, 0, 1, 0},
+		{81, 0, 0, 0},
+		{82, 0, 0, 0},
 	}
 	var got [][4]int16
 	for api := range Served() {

@@ -97,6 +97,15 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 	case *kmsg.ControllerRegistrationResponse:
 		resp.ErrorCode, resp.ErrorMessage = code, answerMessage(err)
 		return resp
+	case *kmsg.AddRaftVoterResponse:
+		resp.ErrorCode, resp.ErrorMessage = leaderCode(code), answerMessage(err)
+		return resp
+	case *kmsg.RemoveRaftVoterResponse:
+		resp.ErrorCode, resp.ErrorMessage = leaderCode(code), answerMessage(err)
+		return resp
+	case *kmsg.UpdateRaftVoterResponse:
+		resp.ErrorCode = leaderCode(code)
+		return resp
 	case *kmsg.BrokerHeartbeatResponse:
 		resp.ErrorCode = code
 		return resp
@@ -111,6 +120,14 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 		return resp
 	}
 	return nil
+}
+
+// leaderCode is the code of an error about the quorum, which has leaders and no controllers.
+func leaderCode(code int16) int16 {
+	if code == kafkaerr.NotController.Code {
+		return kafkaerr.NotLeaderOrFollower.Code
+	}
+	return code
 }
 
 // deleteTopicsError has no messages, as in Kafka.

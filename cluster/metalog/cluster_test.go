@@ -33,6 +33,9 @@ type cluster struct {
 	doors     bool
 	peers     []Peer
 	observers *observersOf
+	// Where no peers are configured: see voters_test.go.
+	bootstrap   []string
+	controllers *observersOf
 }
 
 // node is one voter with what stands in for its controller: whoever leads passes a barrier.

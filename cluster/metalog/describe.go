@@ -1,8 +1,6 @@
 package metalog
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -60,15 +58,11 @@ func (l *Log) Quorum() QuorumState {
 }
 
 func (l *Log) member(s raft.Server, term Term) (m Member, ok bool) {
-	number, dir, _ := strings.Cut(string(s.ID), "/")
-	n, err := strconv.ParseInt(number, 10, 32)
-	if err != nil {
+	v, ok := parseServer(s)
+	if !ok {
 		return m, false
 	}
-	m = Member{NodeID: int32(n), LastIndex: -1, Self: s.ID == serverID(l.self())}
-	if m.DirectoryID, err = uuid.Parse(dir); err != nil {
-		return m, false
-	}
+	m = Member{NodeID: v.NodeID, DirectoryID: v.DirectoryID, LastIndex: -1, Self: s.ID == serverID(l.self())}
 	if m.Self {
 		m.LastIndex, m.Answered = int64(l.raft.LastIndex()), time.Now()
 		m.CaughtUp = m.Answered

@@ -67,6 +67,14 @@ func (n *node) keep(log *Log) {
 		cancel()
 	}()
 	peers, observers := n.c.peers, n.c.observers
+	if bootstrap, controllers := n.c.bootstrap, n.c.controllers; bootstrap != nil {
+		go func() {
+			if err := log.FormAlone(ctx, bootstrap, door.Probe); err == nil {
+				log.KeepMembers(ctx, Members{Controllers: controllers.list, Observers: observers.list, Probe: door.Probe})
+			}
+		}()
+		return
+	}
 	go func() {
 		if slices.ContainsFunc(peers, func(p Peer) bool { return p.NodeID == n.id }) {
 			if err := log.Form(ctx, peers, door.Probe); err != nil {

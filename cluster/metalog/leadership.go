@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // Leadership gives the newest state of this node's leadership each time it changes; what
@@ -176,4 +178,16 @@ func parseServerID(id raft.ServerID) (nodeID int32, ok bool) {
 	number, _, ok := strings.Cut(string(id), "/")
 	n, err := strconv.ParseInt(number, 10, 32)
 	return int32(n), ok && err == nil
+}
+
+// parseServer reads what is known of a member.
+func parseServer(s raft.Server) (v Voter, ok bool) {
+	_, dir, _ := strings.Cut(string(s.ID), "/")
+	if v.NodeID, ok = parseServerID(s.ID); !ok {
+		return v, false
+	}
+	var err error
+	v.DirectoryID, err = uuid.Parse(dir)
+	_, v.Address = splitAddress(s.Address)
+	return v, err == nil
 }

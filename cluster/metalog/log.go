@@ -41,6 +41,7 @@ type Log struct {
 	kept        chan struct{}          // keep has ended
 	orphaned    chan struct{}          // watchConnections has ended
 
+	changing  chan struct{} // room for one: a change of the voters, see voters.go
 	closing   chan struct{}
 	closeOnce sync.Once
 	closeErr  error
@@ -157,6 +158,7 @@ func newLog(o Options) *Log {
 		leaderMoved: make(chan struct{}), silent: map[raft.ServerID]bool{},
 		kept:     make(chan struct{}),
 		orphaned: make(chan struct{}),
+		changing: make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		failedCh: make(chan struct{}),
 	}

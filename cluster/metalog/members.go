@@ -90,7 +90,12 @@ func (l *Log) tryForm(ctx context.Context, voters []Peer, probe Prober) error {
 
 // Members says who should keep the metadata log, or a copy of it.
 type Members struct {
+	// Voters are configured; nil: the log itself says who they are, and AddVoter and
+	// RemoveVoter change it.
 	Voters []Peer
+	// Controllers are the controllers that are registered, where Voters is nil. Those that
+	// are no voters become observers, so that they can become voters.
+	Controllers func() []Peer
 	// Observers are the brokers that are registered and no voters. It is asked by the
 	// leader alone.
 	Observers func() []Peer
@@ -103,7 +108,9 @@ type Members struct {
 //	case B  a member does not answer, and another disk is found at its address: that one
 //	        takes its place (D19)
 //	case C  an observer is not registered any more: it is removed
+//	case D  a voter has registered another address, and is found there: it is noted
 //
+// Voters that are not configured are never added or removed by it, beside case B.
 // A voter that is silent, and whose address tells nothing, stays: it is down.
 func (l *Log) KeepMembers(ctx context.Context, m Members) {
 	var complained time.Time
@@ -125,23 +132,99 @@ func (l *Log) KeepMembers(ctx context.Context, m Members) {
 // reconcile does what is due, one node after the other.
 func (l *Log) reconcile(ctx context.Context, m Members) error {
 	var errs []error
-	observers := m.Observers()
-	for _, v := range m.Voters {
-		errs = append(errs, l.settleMember(ctx, v, raft.Voter, m.Probe))
+	voters, observers := m.Voters, m.Observers()
+	if voters == nil {
+		controllers := m.Controllers()
+		errs = append(errs, l.keepVoters(ctx, controllers, m.Probe))
+		voters = peers(l.voters())
+		observers = append(observers, l.candidates(ctx, controllers, append(slices.Clone(voters), observers...), m.Probe)...)
+	} else {
+		errs = append(errs, l.settleMembers(ctx, voters, raft.Voter, m.Probe))
 	}
-	for _, o := range observers {
-		if !slices.ContainsFunc(m.Voters, func(v Peer) bool { return v.NodeID == o.NodeID }) {
-			errs = append(errs, l.settleMember(ctx, o, raft.Nonvoter, m.Probe))
-		}
-	}
+	observing := slices.DeleteFunc(slices.Clone(observers), func(p Peer) bool { return containsNode(voters, p.NodeID) })
+	errs = append(errs, l.settleMembers(ctx, observing, raft.Nonvoter, m.Probe))
 	for _, s := range l.servers() {
 		id, ok := parseServerID(s.ID)
-		if s.Suffrage != raft.Voter && ok && !slices.ContainsFunc(observers, func(o Peer) bool { return o.NodeID == id }) {
+		if s.Suffrage != raft.Voter && ok && !containsNode(observers, id) && !l.isCatchingUp() {
 			l.logger.Info("observer of the metadata log is removed", "node", s.ID)
 			errs = append(errs, l.raft.RemoveServer(s.ID, 0, memberTimeout).Error())
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (l *Log) settleMembers(ctx context.Context, list []Peer, suffrage raft.ServerSuffrage, probe Prober) error {
+	var errs []error
+	for _, p := range list {
+		errs = append(errs, l.settleMember(ctx, p, suffrage, probe))
+	}
+	return errors.Join(errs...)
+}
+
+func containsNode(list []Peer, id int32) bool {
+	return slices.ContainsFunc(list, func(p Peer) bool { return p.NodeID == id })
+}
+
+// isCatchingUp tells whether somebody is about to become a voter, who may be registered
+// nowhere yet.
+func (l *Log) isCatchingUp() bool { return len(l.changing) > 0 }
+
+// keepVoters decides cases B and D for voters that the log itself names. Nobody may change
+// them meanwhile: one that is removed would be added again. While somebody does it waits for
+// the next time.
+func (l *Log) keepVoters(ctx context.Context, controllers []Peer, probe Prober) error {
+	brief, cancel := context.WithTimeout(ctx, catchUpPause)
+	defer cancel()
+	err := l.changeVoters(brief, func() error {
+		moved := l.moveVoters(ctx, controllers, probe)
+		return errors.Join(moved, l.settleMembers(ctx, peers(l.voters()), raft.Voter, probe))
+	})
+	if errors.Is(err, errChanging) {
+		return nil
+	}
+	return err
+}
+
+func peers(voters []Voter) (list []Peer) {
+	for _, v := range voters {
+		list = append(list, Peer{v.NodeID, v.Address})
+	}
+	return list
+}
+
+// moveVoters decides case D.
+func (l *Log) moveVoters(ctx context.Context, controllers []Peer, probe Prober) error {
+	var errs []error
+	for _, v := range l.voters() {
+		if v.NodeID == l.opts.NodeID {
+			v.Address = l.opts.Address
+		} else if i := slices.IndexFunc(controllers, func(p Peer) bool { return p.NodeID == v.NodeID }); i >= 0 {
+			v.Address = controllers[i].Address
+		}
+		errs = append(errs, l.moveVoter(ctx, v, probe))
+	}
+	return errors.Join(errs...)
+}
+
+// candidates are the controllers that are in none of the lists, and live: nobody ever takes
+// back the registration of a controller.
+func (l *Log) candidates(ctx context.Context, controllers, others []Peer, probe Prober) (list []Peer) {
+	for _, c := range controllers {
+		if containsNode(others, c.NodeID) || c.NodeID == l.opts.NodeID {
+			continue
+		}
+		member := slices.IndexFunc(l.servers(), func(s raft.Server) bool {
+			id, ok := parseServerID(s.ID)
+			return ok && id == c.NodeID && !l.isSilent(s.ID)
+		})
+		if member < 0 {
+			if state, err := probe(ctx, c.Address); err != nil || state.NodeID != c.NodeID {
+				continue
+			}
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // settleMember decides cases A and B for one node.

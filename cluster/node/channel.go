@@ -104,7 +104,7 @@ func (c *Channel) Handle(ctx context.Context, call controller.Call) (kmsg.Respon
 		return c.askKnowing(ctx, address, address, call)
 	}
 	switch call.Request.(type) {
-	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest:
+	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.ControllerRegistrationRequest:
 		return c.askAll(ctx, address, call)
 	}
 	return nil, metadata.Position{}, errNoController

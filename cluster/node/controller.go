@@ -38,6 +38,9 @@ type ControllerOptions struct {
 	Features    []metadata.Feature
 	Channel     ControllerChannel
 	Logger      *slog.Logger
+	// Joining has it register also before it has metadata: the cluster gives it the log when
+	// it knows of it.
+	Joining bool
 }
 
 // NewControllerRegistration makes the publisher of the controller with this id.
@@ -74,7 +77,7 @@ func (r *ControllerRegistration) Run(ctx context.Context, o ControllerOptions) {
 		case <-ctx.Done():
 			return
 		}
-		if paused || !r.due(&want) {
+		if paused || !r.due(&want, o.Joining) {
 			continue
 		}
 		pause := registrationPause
@@ -92,11 +95,12 @@ func (r *ControllerRegistration) Run(ctx context.Context, o ControllerOptions) {
 	}
 }
 
-// due reports whether metadata names the cluster, and shows another registration than this.
-func (r *ControllerRegistration) due(want *metadata.Controller) bool {
+// due reports whether metadata names the cluster, and shows another registration than this;
+// unknown is the answer where it does not name one.
+func (r *ControllerRegistration) due(want *metadata.Controller, unknown bool) bool {
 	image := r.image.Load()
 	if image == nil || image.ClusterID() == "" {
-		return false
+		return unknown
 	}
 	is := image.Controller(r.id)
 	return is == nil || is.IncarnationID != want.IncarnationID || !slices.Equal(is.Listeners, want.Listeners) ||

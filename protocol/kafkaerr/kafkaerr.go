@@ -104,6 +104,8 @@ var (
 	DuplicateBrokerRegistration        = kerr.DuplicateBrokerRegistration
 	InconsistentTopicID                = kerr.InconsistentTopicID
 	InconsistentClusterID              = kerr.InconsistentClusterID
+	DuplicateVoter                     = kerr.DuplicateVoter
+	VoterNotFound                      = kerr.VoterNotFound
 	FetchSessionTopicIDError           = kerr.FetchSessionTopicIDError
 	IneligibleReplica                  = kerr.IneligibleReplica
 	NewLeaderElected                   = kerr.NewLeaderElected
