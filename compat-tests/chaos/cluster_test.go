@@ -68,6 +68,7 @@ func startCluster(t *testing.T, faults []*faultKind, seed uint64, topic map[stri
 	r.cluster = newCluster(t, r.schedule.has("disk"))
 	r.start(r.nodes...)
 	r.watcher = newWatcher(r.cluster)
+	r.watcher.passDoors()
 	r.load = startLoad(t, loadOptions{
 		bootstrap: r.bootstrap(), kinds: clients, replication: nodes, topic: topic, dial: r.dial, producer: producer, watched: true,
 	})

@@ -65,7 +65,8 @@ func newCluster(t testing.TB, smallDisk bool, more ...string) *cluster {
 		n.log = createFile(t, filepath.Join(dir, "log"))
 		settings := append(append([]string{}, common...), fmt.Sprintf("node.id=%d", n.id), "log.dirs="+n.data,
 			fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", n.clients.target, n.controllers.target),
-			"advertised.listeners=PLAINTEXT://"+n.clients.addr)
+			// Also to controllers: a broker asks one of them for the addresses of the others.
+			fmt.Sprintf("advertised.listeners=PLAINTEXT://%s,CONTROLLER://%s", n.clients.addr, n.controllers.addr))
 		n.Broker = harness.New(t, append(settings, more...)...)
 		n.Broker.OnLine = func(line string) { c.heard(n, line) }
 	}

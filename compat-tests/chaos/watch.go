@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,5 +152,50 @@ func (w *watcher) awaitWhole(within time.Duration) (time.Duration, error) {
 			return 0, fmt.Errorf("not whole after %s, %d faults: %s", within, len(ill), strings.Join(ill[:min(len(ill), maxFaults)], "; "))
 		}
 		<-look.C
+	}
+}
+
+// toldControllers are the addresses of controllers that a node tells brokers who look for the
+// active one (KIP-919).
+func (w *watcher) toldControllers(n *server) (addresses []string, err error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(n.controllers.target))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	req := kmsg.NewPtrDescribeClusterRequest()
+	req.EndpointType = 2 // controllers
+	reply, err := client.SeedBrokers()[0].Request(context.Background(), req)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range reply.(*kmsg.DescribeClusterResponse).Brokers {
+		addresses = append(addresses, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
+	}
+	return addresses, nil
+}
+
+// passDoors waits until every node tells of all controllers. It fails the test if one is at an
+// address that is not a door: what goes there is never cut, and a node that should be cut off
+// would be heard.
+func (w *watcher) passDoors() {
+	w.c.t.Helper()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	deadline := time.Now().Add(healBound)
+	for _, n := range w.c.nodes {
+		told, err := w.toldControllers(n)
+		for err == nil && len(told) < nodes && time.Now().Before(deadline) {
+			<-look.C
+			told, err = w.toldControllers(n)
+		}
+		if err != nil || len(told) < nodes {
+			w.c.t.Fatalf("node %d tells of controllers at %v, %v", n.id, told, err)
+		}
+		for _, address := range told {
+			if !slices.ContainsFunc(w.c.nodes, func(n *server) bool { return n.controllers.addr == address }) {
+				w.c.t.Fatalf("node %d tells of a controller at %s, which is no door", n.id, address)
+			}
+		}
 	}
 }
