@@ -478,7 +478,8 @@ func TestNewControllerGivesEveryBrokerAFullSession(t *testing.T) {
 func TestControllerThatIsElectedAgainGoesOnWithItsSessions(t *testing.T) {
 	for name, c := range map[string]struct{ led, away, left time.Duration }{
 		"at once":             {1900 * time.Millisecond, 0, 1100 * time.Millisecond},
-		"after a while":       {1900 * time.Millisecond, time.Minute, 1100 * time.Millisecond},
+		"after a while":       {1900 * time.Millisecond, 2 * time.Second, 1100 * time.Millisecond},
+		"who may be another":  {1900 * time.Millisecond, time.Minute, 3 * time.Second},
 		"with a second's due": {2900 * time.Millisecond, 0, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

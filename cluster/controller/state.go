@@ -96,8 +96,13 @@ const leastSession = time.Second
 // resume goes on with the sessions of this process's leadership before, where its brokers are
 // the same. While it did not lead, nobody could be heard: that time counts for none. Without
 // this a dead broker would get a full session each time that a controller on a busy machine
-// loses its followers for a moment and wins them back.
+// loses its followers for a moment and wins them back. After longer than that another one may
+// have led: it was to that one that brokers have spoken meanwhile, and what this one knows of
+// them is from when it was cut off itself.
 func (s *state) resume(now time.Time, before map[int32]*session) {
+	if now.Sub(s.resigned) > s.opts.SessionTimeout {
+		return
+	}
 	least := now.Add(min(leastSession, s.opts.SessionTimeout) - s.opts.SessionTimeout)
 	for id, n := range s.sessions {
 		o := before[id]
