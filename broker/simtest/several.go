@@ -39,6 +39,8 @@ func (c *Cluster) addBrokers() {
 			fmt.Sprintf("listeners=PLAINTEXT://broker-%d:9092,CONTROLLER://broker-%d:9093", number, number),
 			"controller.listener.names=CONTROLLER", "controller.quorum.voters=" + strings.Join(voters, ","),
 			"log.dirs=/data", "admin.listener=",
+			// Faults that are short are to cost elections, too.
+			"controller.quorum.fetch.timeout.ms=200", "controller.quorum.election.timeout.ms=200",
 		}
 	}
 }

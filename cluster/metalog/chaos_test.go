@@ -25,7 +25,7 @@ func TestChaos(t *testing.T) {
 }
 
 func chaos(t *testing.T, seed uint64) {
-	c := newCluster(t, 3, func(c *raft.Config) {
+	c := newClusterTimed(t, 3, hasty(), func(c *raft.Config) {
 		// Beyond maxInFlight, as in service, but soon reached.
 		c.TrailingLogs, c.SnapshotThreshold, c.SnapshotInterval = 300, 100, 500*time.Millisecond
 	})

@@ -29,6 +29,8 @@ type cluster struct {
 	net   *memnet.Network
 	nodes []*node
 	tune  func(*raft.Config)
+	// timing is zero for that of service, or hasty: faults that are short cost elections, too.
+	timing Timing
 	// Nodes that find each other: see formation_test.go.
 	doors     bool
 	peers     []Peer
@@ -60,7 +62,15 @@ type node struct {
 }
 
 func newCluster(t *testing.T, n int, tune func(*raft.Config)) *cluster {
-	c := &cluster{t: t, net: memnet.New(), tune: tune}
+	return newClusterTimed(t, n, Timing{}, tune)
+}
+
+func hasty() Timing {
+	return TimingForQuorum().WithTimeouts(200*time.Millisecond, 200*time.Millisecond)
+}
+
+func newClusterTimed(t *testing.T, n int, timing Timing, tune func(*raft.Config)) *cluster {
+	c := &cluster{t: t, net: memnet.New(), tune: tune, timing: timing}
 	for i := range n {
 		c.nodes = append(c.nodes, &node{
 			c: c, id: int32(i + 1), disk: vfs.NewCrash(rand.NewPCG(1, uint64(i))),
@@ -115,7 +125,7 @@ func (n *node) start() {
 	}
 	log, err := Open(Options{
 		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: hookfs.Wrap(n.disk.Process(), true, n.sync), Stores: FileStores,
-		Stream: stream, Refuses: n.refuses, Reserve: smallReserve(), Space: n.space, Logger: testLogger(t, n.host()), tune: n.c.tune,
+		Stream: stream, Refuses: n.refuses, Reserve: smallReserve(), Space: n.space, Timing: n.c.timing, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },
 		applied: func(image *metadata.Image) {

@@ -222,7 +222,9 @@ func newQuorum(t *testing.T, seed uint64) *quorum {
 		}
 		s := &server{id: id}
 		s.start(t, metalog.Options{
-			Dir: "/metadata", FS: vfs.NewCrash(rand.NewPCG(seed, uint64(id))), Stores: metalog.FileStores,
+			// Leaders that are cut off for a moment are to be replaced.
+			Timing: metalog.TimingForQuorum().WithTimeouts(200*time.Millisecond, 200*time.Millisecond),
+			Dir:    "/metadata", FS: vfs.NewCrash(rand.NewPCG(seed, uint64(id))), Stores: metalog.FileStores,
 			Stream: metalog.NewStreamLayer(ln, dial), Bootstrap: bootstrap(false),
 			Reserve: metalog.Reserve{KeepFree: 3 << 10, Floor: 1 << 10, Ballast: 1 << 10},
 		})
