@@ -202,6 +202,7 @@ func (b *Broker) handlersConfig() handlers.Config {
 		AutoCreateTopics: b.cfg.NewTopics.AutoCreate,
 		NumPartitions:    -1, DefaultReplicationFactor: -1,
 		FetchMaxBytes:      int(b.cfg.Network.FetchMaxBytes),
+		RackAware:          b.cfg.Replication.RackAware,
 		RequestTimeout:     b.cfg.RequestTimeout,
 		TelemetryMaxBytes:  b.cfg.Network.TelemetryMaxBytes,
 		MaxWait:            max(0, b.cfg.Network.MaxIdle),

@@ -121,7 +121,11 @@ type Replication struct {
 	LeaderRebalance         bool
 	ImbalanceCheckInterval  time.Duration
 	UncleanElectionInterval time.Duration
+	RackAware               bool // replica.selector.class: consumers are told of a replica in their rack
 }
+
+// RackAwareSelector is the value of replica.selector.class that there is (KIP-392).
+const RackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 // InternalTopic is how a topic of the coordinators is made. Where a count was not given,
 // the value here is Kafka's default, and a cluster of one takes 1 instead (D21).
@@ -205,6 +209,7 @@ func (b *Broker) paces(v values) {
 		FetchWaitMax:            v.ms("replica.fetch.wait.max.ms"),
 		FetchBackoff:            v.ms("replica.fetch.backoff.ms"),
 		SocketTimeout:           v.ms("replica.socket.timeout.ms"),
+		RackAware:               optional[string](v, "replica.selector.class") == RackAwareSelector,
 		ReceiveBufferBytes:      v.int("replica.socket.receive.buffer.bytes"),
 		LeaderRebalance:         v.bool("auto.leader.rebalance.enable"),
 		ImbalanceCheckInterval:  time.Duration(min(v.long("leader.imbalance.check.interval.seconds"), 1<<32)) * time.Second,

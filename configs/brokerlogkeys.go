@@ -123,6 +123,10 @@ func replicationKeys() []Key {
 			Doc: "A follower that has not caught up for so long leaves the in-sync replicas.",
 		},
 		{
+			Name: "replica.selector.class", Type: String, Unset: true, Valid: oneOf{RackAwareSelector}, Importance: Medium,
+			Doc: "How leaders choose the replica that consumers read from: with this one, a replica in the consumer's rack. Unset: the leader.",
+		},
+		{
 			Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: "65536", Importance: High,
 			Doc: "Receive buffer of followers' connections; where nobody sets it, and with -1, the system's choice.",
 		},

@@ -86,6 +86,7 @@ func TestBrokerKeysAreKafkas(t *testing.T) {
 		"process.roles":                                 zeroConf,
 		"replica.high.watermark.checkpoint.interval.ms": range_,
 		"replica.lag.time.max.ms":                       range_,
+		"replica.selector.class":                        form,
 		"request.timeout.ms":                            range_,
 		"socket.receive.buffer.bytes":                   range_,
 		"socket.send.buffer.bytes":                      range_,

@@ -99,7 +99,7 @@ const later = `
 	remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
 	remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
 	remote.log.reader.threads remote.log.storage.manager.class.name
-	remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix replica.selector.class
+	remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
 	share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
 	share.coordinator.cold.partition.snapshot.interval.ms
 	share.coordinator.snapshot.update.records.per.snapshot

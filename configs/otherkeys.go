@@ -139,7 +139,6 @@ const otherKeys = `
 	remote.log.storage.manager.class.path STRING -
 	remote.log.storage.manager.impl.prefix STRING rsm.config.
 	remote.log.storage.system.enable BOOLEAN false
-	replica.selector.class STRING -
 	sasl.client.callback.handler.class CLASS -
 	sasl.enabled.mechanisms LIST GSSAPI
 	sasl.jaas.config PASSWORD -

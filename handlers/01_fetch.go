@@ -226,4 +226,15 @@ func (f *fetchCall) bounds() {
 		f.ask.Isolation = replica.ReadUncommitted
 	}
 	f.ask.AnyReplica = f.ask.ReplicaID == futureReplicaID || f.ask.ReplicaID < 0 && f.req.Version >= 11
+	if f.h.config.RackAware && f.ask.AnyReplica && f.req.Rack != "" {
+		f.ask.Rack, f.ask.Racks = f.req.Rack, f.rackOf
+	}
+}
+
+// rackOf is where a broker stands, if the client can reach it.
+func (f *fetchCall) rackOf(id int32) string {
+	if _, _, rack, ok := f.h.leaderAddress(f.call, id); ok && rack != nil {
+		return *rack
+	}
+	return ""
 }

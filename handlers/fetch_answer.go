@@ -67,7 +67,7 @@ func (f *fetchCall) outcome() wire.Outcome {
 		r := &f.results[i]
 		answers[i] = fetchsession.Answer{
 			Key: f.parts[i].Key, RecordsBytes: regionLen(r.Records), HighWatermark: r.HighWatermark,
-			LogStartOffset: r.LogStartOffset, Failed: r.Err != nil, Diverging: r.Diverging != nil,
+			LogStartOffset: r.LogStartOffset, Failed: r.Err != nil, Diverging: r.Diverging != nil, Redirected: r.PreferredReplica != nil,
 		}
 	}
 	if pause := f.charge(answers); pause > 0 {
@@ -131,6 +131,9 @@ func (f *fetchCall) partition(resp *kmsg.FetchResponse, index int32, r *replica.
 	p.Partition, p.ErrorCode = index, f.code(r.Err)
 	p.HighWatermark, p.LastStableOffset, p.LogStartOffset = r.HighWatermark, r.LastStableOffset, r.LogStartOffset
 	p.PreferredReadReplica = -1
+	if r.PreferredReplica != nil {
+		p.PreferredReadReplica = *r.PreferredReplica
+	}
 	p.RecordBatches = []byte{} // empty, not null: Kafka never answers null
 	if r.AbortedTransactions != nil {
 		p.AbortedTransactions = make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, len(r.AbortedTransactions))

@@ -80,6 +80,7 @@ type Config struct {
 	NumPartitions            int32 // of auto-created topics; -1: the controller's default
 	DefaultReplicationFactor int16 // likewise
 	FetchMaxBytes            int   // fetch.max.bytes
+	RackAware                bool  // consumers are told of a replica in their rack
 	RequestTimeout           time.Duration
 	TelemetryMaxBytes        int32 // telemetry.max.bytes
 	// MaxWait bounds how long a request may want to wait, for records to come or to be

@@ -107,6 +107,10 @@ type FetchRequest struct {
 	Isolation    Isolation
 	// AnyReplica lets a follower answer (KIP-392): consumers from version 11 on.
 	AnyReplica bool
+	// Rack is that of a consumer, and Racks those of brokers: a leader in another one names a
+	// replica there. Either may be empty: it does not.
+	Rack       string
+	Racks      Racks
 	NoRoom     bool             // a follower whose log directory is full, see SetNoRoom
 	Partitions []FetchPartition // each partition at most once, in the order of the answer
 
@@ -141,6 +145,7 @@ type FetchResult struct {
 	AbortedTransactions []AbortedTransaction // with ReadCommitted only; nil: none asked for
 	Diverging           *EpochEndOffset      // set instead of records: truncate and ask again
 	CurrentLeader       Leader               // set with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
+	PreferredReplica    *int32               // set instead of records: the broker to read from; nil: none
 
 	throttled bool // what is sent of it counts for the throttle of leaders
 }

@@ -10,14 +10,15 @@ import (
 
 // Fetch reads what req asks for. If that is less than MinBytes it waits, up to MaxWait or
 // the end of ctx, and reads again. It answers at once if it is told not to wait, has
-// nothing to read, has enough, or any partition has an error or a diverging epoch
-// (ReplicaManager.fetchMessages). A partition that the caller has given an error already
+// nothing to read, has enough, or any partition has an error, a diverging epoch or a replica
+// that had better be asked (ReplicaManager.fetchMessages). A partition that the caller has given an error already
 // is not read.
 //
 // The caller releases the Records of every result, and calls Sent if it sends them.
 func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
 	defer m.traffic.fetched(req)
 	r := &Reader{ReplicaID: req.ReplicaID, BrokerEpoch: req.ReplicaEpoch, Isolation: req.Isolation, AnyReplica: req.AnyReplica, NoRoom: req.NoRoom}
+	r.Rack, r.Racks = req.Rack, req.Racks
 	if r.isFollower() {
 		r.OverQuota = m.overQuota
 	}
@@ -53,7 +54,7 @@ func (m *Manager) readAll(r *Reader, req *FetchRequest) (size int, urgent bool) 
 		n := want.Result.size()
 		size += n
 		left = max(0, left-n)
-		urgent = urgent || want.Result.Err != nil || want.Result.Diverging != nil
+		urgent = urgent || want.Result.Err != nil || want.Result.Diverging != nil || want.Result.PreferredReplica != nil
 	}
 	return size, urgent
 }

@@ -15,6 +15,8 @@ type Reader struct {
 	BrokerEpoch int64 // of the follower, -1: not checked
 	Isolation   Isolation
 	AnyReplica  bool // a consumer that a follower may answer
+	Rack        string
+	Racks       Racks
 	// Peek leaves what is known of the follower as it is.
 	Peek bool
 	// NoRoom: the follower's log directory is full, see tagNoRoom.
@@ -32,6 +34,13 @@ func (r *Reader) isFollower() bool { return r.ReplicaID >= 0 }
 // that Kafka names: leader epoch, role, follower known, divergence, range
 // (Partition.fetchRecords, readRecords).
 func (p *Partition) ReadRecords(now time.Time, r *Reader, want *FetchPartition, maxBytes int, minOne bool) (FetchResult, Effects) {
+	if id, found := p.preferred(now, r, want); found {
+		result, err := p.redirect(r, want, id)
+		if err != nil {
+			return p.readFailed(err), Effects{}
+		}
+		return result, Effects{}
+	}
 	at, err := p.admit(r, want)
 	if err != nil {
 		return p.readFailed(err), Effects{}

@@ -27,6 +27,7 @@ import (
 //	fetched ID at=N [broker-epoch=N] [log-start=N]  a follower fetched
 //	altered ok=(ISR)|err=NAME [pe=N]                the controller answers the proposal
 //	read [replica=N] at=N [epoch=N] [last-epoch=N] [max=N] [min-one] [committed] [any]
+//	     [rack=RACK racks=(OF-1,OF-2,…)]            a consumer in a rack; "-" is no rack
 //	list ts=N [v=N] [replica=N] [committed] [epoch=N]
 //	epoch-end N [current=N]
 //	config [durability=…] [min-isr=N]
@@ -188,6 +189,10 @@ func (s *script) read() string {
 	if s.d.HasArg("committed") {
 		r.Isolation = ReadCommitted
 	}
+	s.d.MaybeScanArgs(s.t, "rack", &r.Rack)
+	if a, ok := s.d.Arg("racks"); ok {
+		r.Racks = func(id int32) string { return strings.Trim(a.Vals[id-1], "-") }
+	}
 	want := &FetchPartition{
 		FetchOffset: s.num("at", 0), CurrentLeaderEpoch: int32(s.num("epoch", -1)),
 		LastFetchedEpoch: int32(s.num("last-epoch", -1)), LogStartOffset: -1,
@@ -204,6 +209,9 @@ func fetchResult(f *FetchResult) string {
 	out := "nothing"
 	if f.Records != nil {
 		out = fmt.Sprint(f.Records)
+	}
+	if f.PreferredReplica != nil {
+		out = fmt.Sprintf("read from %d", *f.PreferredReplica)
 	}
 	if f.Diverging != nil {
 		out = fmt.Sprintf("diverging: epoch %d ends at %d", f.Diverging.Epoch, f.Diverging.EndOffset)
