@@ -103,7 +103,7 @@ func KafkaJS() Client {
 	return Client{
 		Name: "KafkaJS", Language: "JavaScript", Version: "2.2.4", Pin: `"kafkajs": "2.2.4"`,
 		Cannot: map[string]string{staticMembers: "it has no group.instance.id"},
-		Own:    "it brings gzip only: the other codecs are plugged in, as its documentation says",
+		Own:    "it brings gzip only: the other codecs are plugged in, as its documentation says; a member asks for another coordinator only when its retries are used up, which takes 9 s by default",
 	}
 }
 
