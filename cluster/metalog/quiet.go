@@ -227,7 +227,7 @@ func (t *transport) awaitReturn(id raft.ServerID, target raft.ServerAddress, arg
 
 // knock sends a heartbeat of the leadership that a message is of.
 func (t *transport) knock(id raft.ServerID, target raft.ServerAddress, of *raft.AppendEntriesRequest) {
-	heartbeat := raft.AppendEntriesRequest{RPCHeader: of.RPCHeader, Term: of.Term, Leader: of.Leader}
+	heartbeat := raft.AppendEntriesRequest{RPCHeader: of.RPCHeader, Term: of.Term}
 	var resp raft.AppendEntriesResponse
 	began := time.Now()
 	err := t.raftTransport.AppendEntries(id, target, &heartbeat, &resp)
