@@ -19,7 +19,8 @@ const burial = time.Second
 type Process struct {
 	Machine *Machine
 	Disk    *vfs.CrashFS
-	B       *broker.Broker // nil while it is down
+	Wrap    func(vfs.FS) vfs.FS // what the broker sees of its disk; nil: all of it
+	B       *broker.Broker      // nil while it is down
 
 	dead   *atomic.Bool
 	buried chan struct{} // closed when what is left of a killed one has ended; nil: nothing is
@@ -31,6 +32,9 @@ func (p *Process) Launch(ctx context.Context, t testing.TB) error {
 	dead := &atomic.Bool{}
 	env := p.Machine.Env()
 	env.FS = p.Disk.Process()
+	if p.Wrap != nil {
+		env.FS = p.Wrap(env.FS)
+	}
 	dial := env.Dial
 	env.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dead.Load() {

@@ -1,0 +1,112 @@
+package broker_test
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
+	"github.com/klamm-mq/klamm/protocol/uuid"
+)
+
+// twoDisks gives a node two log directories, of which the second fails while broken is set.
+func (m *machineNode) twoDisks(broken *atomic.Bool) {
+	for i, setting := range m.Machine.Settings {
+		if strings.HasPrefix(setting, "log.dirs=") {
+			m.Machine.Settings[i] = "log.dirs=/d1,/d2"
+		}
+	}
+	m.Wrap = func(fs vfs.FS) vfs.FS {
+		return hookfs.Wrap(fs, true, func(c *hookfs.Call) error {
+			if broken.Load() && strings.HasPrefix(c.Name, "/d2") {
+				return syscall.EIO
+			}
+			return nil
+		})
+	}
+}
+
+// byDirectory sorts the partitions of topics by where a node has them.
+func (c *nodes) byDirectory(at, node int32, topics ...string) map[uuid.UUID][]*metadata.Partition {
+	c.t.Helper()
+	sorted := map[uuid.UUID][]*metadata.Partition{}
+	for _, topic := range topics {
+		for _, p := range c.partitions(at, topic) {
+			dir := p.Directories[slices.Index(p.Replicas, node)]
+			sorted[dir] = append(sorted[dir], p)
+		}
+	}
+	return sorted
+}
+
+// TestOneOfTwoDisksFails on each of three brokers in turn (KIP-858): others lead what was on it,
+// and are in sync without it; what is on the other disk stays where it is and goes on. When the
+// disk is back, so is the broker.
+func TestOneOfTwoDisksFails(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		broken := map[int32]*atomic.Bool{}
+		for id, m := range c.all {
+			broken[id] = &atomic.Bool{}
+			m.twoDisks(broken[id])
+		}
+		c.start(1, 2, 3)
+		c.createTopic(1, "t", 3)
+		c.createTopic(1, "u", 3)
+		s, quiet := c.produce("t"), c.produce("u")
+		for _, victim := range []int32{2, 3, 1} {
+			<-time.After(time.Second)
+			other := victim%3 + 1
+			before := c.byDirectory(other, victim, "t", "u")
+			if len(before) != 2 {
+				c.t.Fatalf("replicas of node %d are in %d directories", victim, len(before))
+			}
+			broken[victim].Store(true)
+			c.eventually("others lead what was on the disk", 5*time.Second, func() bool { return c.lost(other, victim) })
+			<-time.After(2 * time.Second)
+			if !c.lost(other, victim) {
+				c.t.Errorf("node %d is back without its disk", victim)
+			}
+			for dir, partitions := range c.byDirectory(other, victim, "t", "u") {
+				for i, p := range partitions {
+					if was := before[dir][i]; slices.Contains(p.ISR, victim) && (p.Leader != was.Leader || p.LeaderEpoch != was.LeaderEpoch) {
+						c.t.Errorf("on the other disk: leader %d in epoch %d, was %d in %d", p.Leader, p.LeaderEpoch, was.Leader, was.LeaderEpoch)
+					}
+				}
+			}
+			broken[victim].Store(false)
+			c.kill(victim)
+			c.start(victim)
+			for _, topic := range []string{"t", "u"} {
+				c.inSync(victim, topic)
+			}
+		}
+		s.end()
+		quiet.end()
+	})
+}
+
+// lost tells whether one directory of a node is out of service, and no other one.
+func (c *nodes) lost(at, node int32) bool {
+	c.t.Helper()
+	var out, in int
+	for _, partitions := range c.byDirectory(at, node, "t", "u") {
+		without := 0
+		for _, p := range partitions {
+			if !slices.Contains(p.ISR, node) && p.Leader != node && len(p.ISR) == 2 {
+				without++
+			}
+		}
+		switch without {
+		case len(partitions):
+			out++
+		case 0:
+			in++
+		}
+	}
+	return out == 1 && in == 1
+}
