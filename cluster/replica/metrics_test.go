@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,6 +38,7 @@ func TestChangesOfTheISRAreCounted(t *testing.T) {
 		expect(t, "joined", counts(t), [3]float64{1, 0, 1})
 		h.produce(id, AcksOne, "b").result()
 		<-time.After(46 * time.Second) // the follower is silent
+		synctest.Wait()
 		sent.done(ISRResult{PartitionEpoch: 2, ISR: []int32{1}})
 		expect(t, "left", counts(t), [3]float64{1, 1, 1})
 	}, withOptions(func(o *Options) { o.AlterPartition, o.Registerer = sent, reg }))
