@@ -41,7 +41,12 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-func main() { os.Exit(runMain()) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "start" {
+		easeTimers()
+	}
+	os.Exit(runMain())
+}
 
 // runMain runs the process's command line until it ends or a signal asks it to. A second
 // signal ends the process at once.

@@ -41,6 +41,7 @@ func mainOnTerminal() {
 //	end NAME                     SIGTERM; it must end with exit code 0
 //	crash NAME                   SIGKILL
 //	said NAME TEXT               TEXT is in what the broker NAME has said
+//	eased NAME                   the broker NAME has the timer slack that suits one
 //	exitcode N PROGRAM ARG...    exec, with an exit code that is expected
 //	member GROUP TOPIC           join a group as the client "reader", wait until it reads
 //	leave GROUP                  have that member leave
@@ -62,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"end":      func(ts *testscript.TestScript, neg bool, args []string) { endBroker(ts, args[0], syscall.SIGTERM, 0) },
 			"crash":    func(ts *testscript.TestScript, neg bool, args []string) { endBroker(ts, args[0], syscall.SIGKILL, -1) },
 			"said":     said,
+			"eased":    eased,
 			"exitcode": exitCode,
 			"member":   joinGroup,
 			"leave":    leaveGroup,
