@@ -18,16 +18,16 @@ import (
 func newCluster(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the nodes of a cluster, move everything away from one, forget one",
+		Short: "Show the nodes of a cluster, move everything away from one, add one, forget one",
 		Long: "Show the nodes of a cluster, and take one out of it: `drain` moves its partitions to the others while\n" +
-			"clients go on, then it is stopped, and `remove` makes the cluster forget it.",
+			"clients go on, then it is stopped, and `remove` makes the cluster forget it. `add` has a new controller vote.",
 		Example: "  klamm cluster status\n" +
 			"  klamm cluster drain 3 --dry-run\n" +
 			"  klamm cluster remove 3",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newClusterStatus(std), newClusterDrain(std), newClusterRemove(std))
+	cmd.AddCommand(newClusterStatus(std), newClusterDrain(std), newClusterAdd(std), newClusterRemove(std))
 	return cmd
 }
 
@@ -55,7 +55,8 @@ type clusterNode struct {
 	id              int32
 	broker, fenced  bool
 	voter, observer bool
-	rack, address   string // of the broker, else of the controller
+	directory       [16]byte // of the metadata log, of a member of the quorum
+	rack, address   string   // of the broker, else of the controller
 	// lag is how many entries of the metadata log the node lacks, silence for how long its
 	// leader has not heard of it; -1: not told.
 	lag               int64
@@ -188,6 +189,7 @@ func (v *clusterView) addMembers(members []quorumMember, p *kmsg.DescribeQuorumR
 			nodes[m.ReplicaID] = n
 		}
 		mark(n)
+		n.directory = m.ReplicaDirectoryID
 		if leader < 0 {
 			continue
 		}
