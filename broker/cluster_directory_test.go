@@ -87,6 +87,11 @@ func TestOneOfTwoDisksFails(t *testing.T) {
 		}
 		s.end()
 		quiet.end()
+		for _, s := range []*stream{s, quiet} {
+			if s.gap > 1500*time.Millisecond { // that of the brokers that are killed is included
+				t.Errorf("%s: nothing was acknowledged for %v", s.topic, s.gap)
+			}
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/klamm-mq/klamm/logstore"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // fakeLog is a Log of batches without bytes: every record is 10 bytes long and has its
@@ -202,3 +203,8 @@ func (b fakeBrokers) BrokerEpoch(id int32) (int64, bool) {
 	}
 	return epoch, true
 }
+
+// lostDirectory is one that no broker has any more.
+var lostDirectory = uuid.UUID{0: 0xdd}
+
+func (b fakeBrokers) HasOnlineDir(_ int32, dir uuid.UUID) bool { return dir != lostDirectory }

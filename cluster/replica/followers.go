@@ -6,6 +6,7 @@ import (
 
 	"github.com/klamm-mq/klamm/internal/invariant"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // follower is what a leader knows of another replica (Kafka's Replica, ReplicaState).
@@ -15,6 +16,7 @@ type follower struct {
 	logStart    int64
 	brokerEpoch int64 // of its last fetch; unknownBrokerEpoch before it
 	noRoom      bool  // its log directory was full at its last fetch
+	dir         uuid.UUID
 
 	// caughtUpAt is the last time at which it had everything. It need never be there
 	// when a fetch arrives: one that asks for what was the log end at the previous fetch
@@ -51,7 +53,9 @@ func (p *Partition) resetFollowers(now time.Time, newLeader bool) {
 			since = now
 		}
 		if newLeader {
+			dir := f.dir
 			*f = newFollower(f.id)
+			f.dir = dir
 		} else {
 			f.endAtLastFetch = p.epochStart
 			f.lastFetchAt = since
@@ -192,10 +196,14 @@ func (p *Partition) dismiss(f *follower) Effects {
 }
 
 // eligible tells whether f may join: metadata says that it is not fenced and not shutting
-// down, the very incarnation that fetched is the registered one, and it has room.
+// down, nor its log directory offline; the very incarnation that fetched is the registered
+// one, and it has room.
+//
+// Kafka does not look at the directory, so that a leader waits for what is gone until
+// replica.lag.time.max.ms has passed, although it is in the ISR no more.
 func (p *Partition) eligible(f *follower) bool {
 	registered, ok := p.opts.Brokers.BrokerEpoch(f.id)
-	return ok && !f.noRoom && (f.brokerEpoch == anyBrokerEpoch || f.brokerEpoch == registered)
+	return ok && !f.noRoom && p.opts.Brokers.HasOnlineDir(f.id, f.dir) && (f.brokerEpoch == anyBrokerEpoch || f.brokerEpoch == registered)
 }
 
 // Tick proposes to drop members that have not caught up for longer than ReplicaLagMax

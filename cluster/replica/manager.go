@@ -267,6 +267,16 @@ func (m *Manager) BrokerEpoch(id int32) (epoch int64, eligible bool) {
 	return b.Epoch, !b.InControlledShutdown
 }
 
+// HasOnlineDir implements Brokers with the newest metadata.
+func (m *Manager) HasOnlineDir(id int32, dir uuid.UUID) bool {
+	image := m.image.Load()
+	if image == nil {
+		return false
+	}
+	b := image.Broker(id)
+	return b != nil && b.HasOnlineDir(dir)
+}
+
 // carryOut does what a change of h asks for, except waking the committer: an append to
 // several partitions does that once, at its end. Called without locks.
 func (m *Manager) carryOut(h *hosted, e Effects) {

@@ -11,6 +11,7 @@ import (
 	"github.com/klamm-mq/klamm/logstore"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // highWatermark is an offset.HighWatermark that may be read beside its writer.
@@ -118,6 +119,8 @@ type Brokers interface {
 	// BrokerEpoch is the epoch of a broker's registration, -1 if it is fenced or unknown.
 	// eligible is false for one that must not join an ISR: fenced or shutting down.
 	BrokerEpoch(id int32) (epoch int64, eligible bool)
+	// HasOnlineDir is false if a log directory of a broker has failed.
+	HasOnlineDir(id int32, dir uuid.UUID) bool
 }
 
 // Effects is what a change of a partition asks its driver to do when all locks are
@@ -209,15 +212,18 @@ func (p *Partition) BecomeFollower(state *metadata.Partition) Effects {
 func (p *Partition) setAssignment(state *metadata.Partition) {
 	old := p.followers
 	p.followers = make([]follower, 0, len(state.Replicas))
-	for _, id := range state.Replicas {
+	for i, id := range state.Replicas {
 		if id == p.opts.BrokerID {
 			continue
 		}
 		f := newFollower(id)
-		for i := range old {
-			if old[i].id == id {
-				f = old[i]
+		for j := range old {
+			if old[j].id == id {
+				f = old[j]
 			}
+		}
+		if f.dir = uuid.DirUnassigned; i < len(state.Directories) {
+			f.dir = state.Directories[i]
 		}
 		p.followers = append(p.followers, f)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 const (
@@ -243,7 +244,8 @@ func (b *broker) ofLog(l *logstore.Log) *partition {
 type registered struct{}
 
 // BrokerEpoch implements replica.Brokers.
-func (registered) BrokerEpoch(int32) (int64, bool) { return 1, true }
+func (registered) BrokerEpoch(int32) (int64, bool)    { return 1, true }
+func (registered) HasOnlineDir(int32, uuid.UUID) bool { return true }
 
 // randReader draws bytes from a seed.
 type randReader struct{ *rand.Rand }

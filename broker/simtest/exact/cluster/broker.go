@@ -246,6 +246,15 @@ func (b *broker) BrokerEpoch(id int32) (epoch int64, eligible bool) {
 	return m.Epoch, !m.InControlledShutdown
 }
 
+// HasOnlineDir implements replica.Brokers.
+func (b *broker) HasOnlineDir(id int32, dir uuid.UUID) bool {
+	if b.image == nil {
+		return false
+	}
+	m := b.image.Broker(id)
+	return m != nil && m.HasOnlineDir(dir)
+}
+
 // carryOut does what replica.Manager does with effects.
 func (b *broker) carryOut(p *partition, e replica.Effects) {
 	if b.n.crashed {
