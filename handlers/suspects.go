@@ -9,7 +9,7 @@ type Suspects interface {
 	Any() bool
 	// Suspect tells whether a broker is one.
 	Suspect(broker int32) bool
-	// Await returns when there are none, or after about a second.
+	// Await returns when there are none, or after a second or two.
 	Await(ctx context.Context)
 }
 

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// Patience bounds how long a broker is a suspect, and how long anybody waits.
-	Patience = time.Second
+	// Patience bounds how long a broker is a suspect, and how long anybody waits: for as
+	// long as the death of one that was the active controller as well may go unnoticed.
+	Patience = 1500 * time.Millisecond
 	// suspectRest is how long after that a broker is believed, whatever its connections do:
 	// one that is cut off, but not out of service, must not stall requests again and again.
 	suspectRest = 10 * time.Second

@@ -77,7 +77,9 @@ func newKilling(b *testing.B, c cluster) *killing {
 const (
 	warmUp       = 10 * time.Second // of producers' virtual machines, and of brokers'
 	downFor      = 2 * time.Second  // after the partitions have other leaders
-	betweenKills = 2 * time.Second
+	// betweenKills is longer than the five seconds within which franz-go does not ask
+	// again: it has just asked, about what the last kill changed.
+	betweenKills = 6 * time.Second
 )
 
 func pause(d time.Duration) { <-time.After(d) }
