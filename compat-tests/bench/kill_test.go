@@ -75,8 +75,8 @@ func newKilling(b *testing.B, c cluster) *killing {
 }
 
 const (
-	warmUp       = 10 * time.Second // of producers' virtual machines, and of brokers'
-	downFor      = 2 * time.Second  // after the partitions have other leaders
+	warmUp  = 10 * time.Second // of producers' virtual machines, and of brokers'
+	downFor = 2 * time.Second  // after the partitions have other leaders
 	// betweenKills is longer than the five seconds within which franz-go does not ask
 	// again: it has just asked, about what the last kill changed.
 	betweenKills = 6 * time.Second
