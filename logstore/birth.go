@@ -31,6 +31,10 @@ const (
 	// birthDelay is how long a log stays unborn that nobody uses: whoever creates many is not
 	// disturbed meanwhile.
 	birthDelay = 500 * time.Millisecond
+	// birthQuiet has passed since the last log was created when any is born, but no log that
+	// is due waits for that longer than birthPatience.
+	birthQuiet    = 200 * time.Millisecond
+	birthPatience = 5 * time.Second
 	// maxBirths bounds the births of one tick, so that checkpoints do not wait for long;
 	// birthPause follows if there are more.
 	maxBirths  = 64
@@ -43,6 +47,18 @@ const (
 type unbornLog struct {
 	log *Log
 	at  time.Time // when it is due
+}
+
+// due is when the log is born if none should be before quiet.
+func (u unbornLog) due(quiet time.Time) time.Time {
+	switch last := u.at.Add(birthPatience); {
+	case quiet.Before(u.at):
+		return u.at
+	case quiet.Before(last):
+		return quiet
+	default:
+		return last
+	}
 }
 
 // CreateLog makes an empty log of a partition that this broker has never had. It touches
@@ -65,6 +81,7 @@ func (d *Dir) CreateLog(now time.Time, id ID, c Config) (*Log, error) {
 	}
 	d.mu.Lock()
 	d.unborn = append(d.unborn, unbornLog{l, now.Add(birthDelay)})
+	d.noBirths = now.Add(birthQuiet)
 	d.mu.Unlock()
 	return l, nil
 }
@@ -249,8 +266,9 @@ func (d *Dir) nextUnborn(now time.Time) (*Log, time.Time) {
 		return nil, time.Time{}
 	case full:
 		return nil, now.Add(birthRetry)
-	case now.Before(d.unborn[0].at):
-		return nil, d.unborn[0].at
+	}
+	if due := d.unborn[0].due(d.noBirths); now.Before(due) {
+		return nil, due
 	}
 	l := d.unborn[0].log
 	d.unborn[0] = unbornLog{}

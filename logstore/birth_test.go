@@ -213,6 +213,33 @@ func TestKeeperGivesFiles(t *testing.T) {
 	}
 }
 
+// TestBirthsWaitForCreationsToEnd, but not for ever.
+func TestBirthsWaitForCreationsToEnd(t *testing.T) {
+	mem := vfs.NewMem()
+	d, _ := mustOpen(t, testOptions(mem), epochTime, DefaultConfig())
+	defer d.Abandon()
+	k := NewKeeper(d, KeeperOptions{})
+	var logs []*Log
+	create := func(after time.Duration) {
+		l, err := d.CreateLog(epochTime.Add(after), ID{Topic: fmt.Sprint("t", len(logs)), TopicID: topicID(fmt.Sprint(len(logs)))}, DefaultConfig())
+		must(t, err)
+		logs = append(logs, l)
+	}
+	const step = 100 * time.Millisecond
+	for after := time.Duration(0); after < birthDelay+birthPatience; after += step {
+		create(after)
+		if k.Tick(epochTime.Add(after)); hasDirectory(t, mem, logs[0].Path()) {
+			t.Fatalf("the first log has files after %v, while others are created", after)
+		}
+	}
+	if k.Tick(epochTime.Add(birthDelay + birthPatience)); !hasDirectory(t, mem, logs[0].Path()) || hasDirectory(t, mem, logs[1].Path()) {
+		t.Error("the first log, and no other, should have waited for long enough")
+	}
+	if k.Tick(epochTime.Add(birthDelay + birthPatience - step + birthQuiet)); !hasDirectory(t, mem, logs[1].Path()) {
+		t.Error("the second log has no files, although no more are created")
+	}
+}
+
 // TestUnbornLogMoves, also off a full disk, on which it could not get files.
 func TestUnbornLogMoves(t *testing.T) {
 	faulty := errfs.Wrap(vfs.NewMem())

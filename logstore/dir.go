@@ -107,6 +107,7 @@ type Dir struct {
 	segOptions   map[segmentSizes]*segment.Options
 	retired      []retiredDir
 	unborn       []unbornLog // in the order in which they are due
+	noBirths     time.Time   // until then, while more are created
 	wanted       []*Log      // want a flush round
 	spareWanted  []*Log
 	spareRound   *FlushRound
