@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -196,6 +197,39 @@ func TestConfiguredVotersStay(t *testing.T) {
 		for what, err := range map[string]error{"add": c.addVoter(1, 4, uuid.UUID{4}), "remove": c.removeVoter(2, 3, dirs[3])} {
 			if err == nil || !strings.Contains(err.Error(), "UNSUPPORTED_VERSION") {
 				c.t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
+// UpdateRaftVoter is checked in Kafka's order, and names the leader.
+func TestUpdateRaftVoter(t *testing.T) {
+	growing(t, []string{"broker,controller"}, func(c *nodes) {
+		_, dirs := c.quorumOf(1)
+		client := c.controllerClient(1)
+		defer client.Close()
+		for _, s := range []struct {
+			what   string
+			change func(req *kmsg.UpdateRaftVoterRequest)
+			want   error
+		}{
+			{"another cluster", func(req *kmsg.UpdateRaftVoterRequest) { req.ClusterID = new(string); req.CurrentLeaderEpoch = 0 }, kerr.InconsistentClusterID},
+			{"an old epoch", func(req *kmsg.UpdateRaftVoterRequest) { req.CurrentLeaderEpoch = 0; req.VoterID = -1 }, kerr.FencedLeaderEpoch},
+			{"an epoch to come", func(req *kmsg.UpdateRaftVoterRequest) { req.CurrentLeaderEpoch = 1000 }, kerr.UnknownLeaderEpoch},
+			{"no voter", func(req *kmsg.UpdateRaftVoterRequest) { req.VoterID, req.Listeners = -1, nil }, kerr.InvalidRequest},
+			{"no address", func(req *kmsg.UpdateRaftVoterRequest) { req.Listeners = nil }, kerr.InvalidRequest},
+			{"no versions", func(req *kmsg.UpdateRaftVoterRequest) { req.KRaftVersionFeature.MaxSupportedVersion = -1 }, kerr.InvalidRequest},
+			{"a stranger", func(req *kmsg.UpdateRaftVoterRequest) { req.VoterID = 7 }, kerr.VoterNotFound},
+			{"nothing new", func(*kmsg.UpdateRaftVoterRequest) {}, nil},
+		} {
+			req := kmsg.NewPtrUpdateRaftVoterRequest()
+			req.CurrentLeaderEpoch, req.VoterID, req.VoterDirectoryID = -1, 1, dirs[1]
+			req.KRaftVersionFeature.MaxSupportedVersion = 1
+			req.Listeners = []kmsg.UpdateRaftVoterRequestListener{{Name: "CONTROLLER", Host: "broker-1", Port: 9093}}
+			s.change(req)
+			resp, err := req.RequestWith(context.Background(), client)
+			if err != nil || !errors.Is(kerr.ErrorForCode(resp.ErrorCode), s.want) || resp.CurrentLeader.LeaderID != 1 {
+				c.t.Errorf("%s: %+v, %v, want %v", s.what, resp, err, s.want)
 			}
 		}
 	})

@@ -208,3 +208,33 @@ func TestRegisteredControllersObserve(t *testing.T) {
 		c.wantMembers(one.identity(), "("+two.identity()+")")
 	})
 }
+
+// A voter that has registered another address is reached there from then on, if it is there.
+func TestVoterMoves(t *testing.T) {
+	votersTest(t, 2, func(c *cluster) {
+		one, two := c.nodes[0], c.nodes[1]
+		if err := one.add(two); err != nil {
+			t.Fatal(err)
+		}
+		nowhere, moved, stranger := two.voter(), two.voter(), two.voter()
+		nowhere.Address, moved.Address, stranger.DirectoryID = two.host()+":1", two.host()+":9094", uuid.UUID{1}
+		if err := one.log.UpdateVoter(context.Background(), nowhere, one.door.Probe); !errors.Is(err, kafkaerr.RequestTimedOut) {
+			t.Errorf("it moves to where it is not: %v", err)
+		}
+		if err := one.log.UpdateVoter(context.Background(), stranger, one.door.Probe); !errors.Is(err, kafkaerr.VoterNotFound) {
+			t.Errorf("a stranger moves: %v", err)
+		}
+		ln, err := c.net.Host(two.host()).Listen("tcp", moved.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		two.serveDoor(ln)
+		c.controllers.Store(&[]Peer{{two.id, moved.Address}})
+		c.eventually("the move is noted", func() bool {
+			return slices.Contains(one.log.voters(), moved)
+		})
+		c.leader().mustPropose("after")
+		c.wantConverged()
+	})
+}
