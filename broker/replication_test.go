@@ -232,28 +232,6 @@ func (c *nodes) strays(id int32) (n int) {
 	return n
 }
 
-// TestIsolatedLeader is cut off from everybody for a while and knows nothing of it. With
-// min.insync.replicas=2 what it takes meanwhile is not acknowledged; when it is back it
-// gives that up and follows (T21, T26).
-func TestIsolatedLeader(t *testing.T) {
-	clusterTest(t, threeCombined, func(c *nodes) {
-		for _, m := range c.all {
-			m.Machine.Settings = append(m.Machine.Settings, "min.insync.replicas=2")
-		}
-		c.start(1, 2, 3)
-		c.createTopic(1, "t", 3)
-		s := c.produce("t")
-		for _, victim := range []int32{2, 3, 1} {
-			<-time.After(2 * time.Second)
-			c.net.Isolate(c.all[victim].Machine.Name)
-			<-time.After(6 * time.Second)
-			c.net.Rejoin(c.all[victim].Machine.Name)
-			c.inSync(victim, "t")
-		}
-		s.end()
-	})
-}
-
 // TestReassignment moves partitions to other brokers under a producer.
 func TestReassignment(t *testing.T) {
 	clusterTest(t, []string{"broker,controller", "broker,controller", "broker,controller", "broker", "broker"}, func(c *nodes) {
