@@ -46,12 +46,16 @@ type field struct {
 // makes begin with the name.
 type value func(b *testing.B, s subject, name string) float64
 
+// soonGone is how long files of deleted topics stay. Kafka maps two of each log into memory,
+// and ends when a process may have no more mappings: with 25,000 logs at the latest.
+const soonGone = "log.segment.delete.delay.ms=1000"
+
 func newField(b *testing.B) *field {
 	b.Helper()
-	kafka := java.NewBroker(b, harness.FreePort(b), harness.FreePort(b))
+	kafka := java.NewBroker(b, harness.FreePort(b), harness.FreePort(b), soonGone)
 	kafka.JVM = java.ScriptJVM()
 	kafka.Start()
-	replicated, fsync := harness.Start(b, "durability=replicated"), harness.Start(b)
+	replicated, fsync := harness.Start(b, "durability=replicated", soonGone), harness.Start(b, soonGone)
 	f := &field{
 		subjects: []subject{
 			{"klamm-replicated", replicated.Addr, []int{replicated.Pid()}},
