@@ -109,11 +109,7 @@ func (c *nodes) quorumListeners(through int32) string {
 	c.t.Helper()
 	client := c.client(through)
 	defer client.Close()
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	topic := kmsg.NewDescribeQuorumRequestTopic()
-	topic.Topic, topic.Partitions = "__cluster_metadata", []kmsg.DescribeQuorumRequestTopicPartition{{}}
-	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(c.t.Context(), client)
+	resp, err := quorumRequest().RequestWith(c.t.Context(), client)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -39,11 +39,7 @@ func (c *nodes) quorumOf(id int32) (text string, directories map[int32]uuid.UUID
 	c.t.Helper()
 	client := c.client(id)
 	defer client.Close()
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	topic := kmsg.NewDescribeQuorumRequestTopic()
-	topic.Topic, topic.Partitions = "__cluster_metadata", []kmsg.DescribeQuorumRequestTopicPartition{{}}
-	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(context.Background(), client)
+	resp, err := quorumRequest().RequestWith(context.Background(), client)
 	if err != nil || len(resp.Topics) != 1 || resp.Topics[0].Partitions[0].ErrorCode != 0 {
 		return fmt.Sprint("no answer: ", err), nil
 	}

@@ -40,14 +40,22 @@ const (
 // node is a member, or ctx ends.
 func (l *Log) Form(ctx context.Context, voters []Peer, probe Prober) error {
 	first := slices.MinFunc(voters, func(a, b Peer) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	return l.formBy(ctx, "no new cluster yet", func() error {
+		if first.NodeID != l.opts.NodeID {
+			return nil
+		}
+		return l.tryForm(ctx, voters, probe)
+	})
+}
+
+// formBy tries until this node knows of a cluster, or ctx ends, and says now and then why
+// there is none.
+func (l *Log) formBy(ctx context.Context, complaint string, try func() error) error {
 	complained, pause := time.Time{}, firstFormPause
 	for l.Empty() {
-		if first.NodeID == l.opts.NodeID {
-			err := l.tryForm(ctx, voters, probe)
-			if err != nil && time.Since(complained) >= complaintPause {
-				complained = time.Now()
-				l.logger.Info("no new cluster yet", "reason", err)
-			}
+		if err := try(); err != nil && time.Since(complained) >= complaintPause {
+			complained = time.Now()
+			l.logger.Info(complaint, "reason", err)
 		}
 		if err := sleep(ctx, l.closing, pause); err != nil {
 			return err

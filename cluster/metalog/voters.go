@@ -176,19 +176,9 @@ func serverIDs(voters []Voter) (ids []raft.ServerID) {
 // addresses that name controllers. Else it waits to be added by a leader (D8). It returns
 // when this node knows of a cluster, or ctx ends.
 func (l *Log) FormAlone(ctx context.Context, addresses []string, probe Prober) error {
-	complained, pause := time.Time{}, firstFormPause
-	for l.Empty() {
-		err := l.tryFormAlone(ctx, addresses, probe)
-		if err != nil && time.Since(complained) >= complaintPause {
-			complained = time.Now()
-			l.logger.Info("this node waits until a cluster takes it in", "reason", err)
-		}
-		if err := sleep(ctx, l.closing, pause); err != nil {
-			return err
-		}
-		pause = min(2*pause, lastFormPause)
-	}
-	return nil
+	return l.formBy(ctx, "this node waits until a cluster takes it in", func() error {
+		return l.tryFormAlone(ctx, addresses, probe)
+	})
 }
 
 func (l *Log) tryFormAlone(ctx context.Context, addresses []string, probe Prober) error {
