@@ -40,7 +40,7 @@ const (
 // node is a member, or ctx ends.
 func (l *Log) Form(ctx context.Context, voters []Peer, probe Prober) error {
 	first := slices.MinFunc(voters, func(a, b Peer) int { return cmp.Compare(a.NodeID, b.NodeID) })
-	return l.formBy(ctx, "no new cluster yet", func() error {
+	return l.formBy(ctx, func() error {
 		if first.NodeID != l.opts.NodeID {
 			return nil
 		}
@@ -50,12 +50,12 @@ func (l *Log) Form(ctx context.Context, voters []Peer, probe Prober) error {
 
 // formBy tries until this node knows of a cluster, or ctx ends, and says now and then why
 // there is none.
-func (l *Log) formBy(ctx context.Context, complaint string, try func() error) error {
+func (l *Log) formBy(ctx context.Context, try func() error) error {
 	complained, pause := time.Time{}, firstFormPause
 	for l.Empty() {
 		if err := try(); err != nil && time.Since(complained) >= complaintPause {
 			complained = time.Now()
-			l.logger.Info(complaint, "reason", err)
+			l.logger.Info("this node is in no cluster yet", "reason", err)
 		}
 		if err := sleep(ctx, l.closing, pause); err != nil {
 			return err

@@ -176,7 +176,7 @@ func serverIDs(voters []Voter) (ids []raft.ServerID) {
 // addresses that name controllers. Else it waits to be added by a leader (D8). It returns
 // when this node knows of a cluster, or ctx ends.
 func (l *Log) FormAlone(ctx context.Context, addresses []string, probe Prober) error {
-	return l.formBy(ctx, "this node waits until a cluster takes it in", func() error {
+	return l.formBy(ctx, func() error {
 		return l.tryFormAlone(ctx, addresses, probe)
 	})
 }
