@@ -72,6 +72,7 @@ type followed struct {
 	lag         int64  // behind the leader's high watermark by its last answer; unknownLag before one
 	toForget    bool   // the session is to forget it
 	lastRecords uint64 // orders those that brought records
+	full        bool   // its last answer was as large as it might be: there is more
 }
 
 // told is what a request says of a replica.
@@ -79,6 +80,7 @@ type told struct {
 	epoch         int32
 	at            FollowerPosition
 	highWatermark int64
+	maxBytes      int32
 }
 
 // awaits is what a replica waits for before it is fetched again.
@@ -260,7 +262,7 @@ func (f *Fetcher) positions(ready []*followed) (still []*followed, durable bool)
 			continue
 		}
 		durable = durable && at.Durable
-		r.next = told{r.epoch, at, int64(r.p.HighWatermark())}
+		r.next = told{epoch: r.epoch, at: at, highWatermark: int64(r.p.HighWatermark())}
 		still = append(still, r)
 	}
 	if f.session.renew && !all {

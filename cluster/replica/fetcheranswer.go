@@ -165,6 +165,7 @@ func (a *answer) append(r *followed, p *kmsg.FetchResponseTopicPartition) {
 		a.f.turn++
 		r.lastRecords = a.f.turn
 	}
+	r.full = 2*len(p.RecordBatches) > int(r.told.maxBytes) // an answer ends before a batch that doesn't fit
 	a.effects = append(a.effects, FollowerEffects{Partition: r.p, Effects: e, AppendedBytes: appended})
 	a.f.count(a.now, r, p)
 	switch {

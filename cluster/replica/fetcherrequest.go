@@ -27,9 +27,14 @@ func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchReques
 		f.session.epoch, f.session.renew = 0, false
 	}
 	b := requestBuilder{topics: map[uuid.UUID]int{}}
+	behind := f.shareOfBehind(ready)
 	for _, r := range ready {
+		r.next.maxBytes = f.o.PartitionMaxBytes
+		if r.full {
+			r.next.maxBytes = behind
+		}
 		if all || r.news && (!r.inSession || r.next != r.told) {
-			b.add(r, r.next, f.o.PartitionMaxBytes)
+			b.add(r, r.next)
 			r.told, r.inSession = r.next, true
 		}
 		r.news = false
@@ -48,13 +53,27 @@ func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchReques
 	return req
 }
 
+// shareOfBehind is how much is asked of each replica whose last answer came full: together
+// they may have a whole answer, if that is more than replica.fetch.max.bytes. Each round trip
+// costs a group commit, so that a replica which is many answers behind, under a load that is
+// as much as the machine can bear, would else stay behind, and leave the ISR.
+func (f *Fetcher) shareOfBehind(ready []*followed) int32 {
+	n := int32(0)
+	for _, r := range ready {
+		if r.full {
+			n++
+		}
+	}
+	return max(f.o.PartitionMaxBytes, f.o.MaxBytes/max(n, 1))
+}
+
 // requestBuilder groups partitions by topic, in the order in which they come.
 type requestBuilder struct {
 	topics  map[uuid.UUID]int
 	request []kmsg.FetchRequestTopic
 }
 
-func (b *requestBuilder) add(r *followed, now told, maxBytes int32) {
+func (b *requestBuilder) add(r *followed, now told) {
 	i, ok := b.topics[r.id.TopicID]
 	if !ok {
 		i = len(b.request)
@@ -66,7 +85,7 @@ func (b *requestBuilder) add(r *followed, now told, maxBytes int32) {
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.Partition, p.CurrentLeaderEpoch = r.id.Partition, now.epoch
 	p.FetchOffset, p.LastFetchedEpoch, p.LogStartOffset = now.at.Offset, now.at.LastEpoch, now.at.LogStart
-	p.HighWatermark, p.PartitionMaxBytes = now.highWatermark, maxBytes
+	p.HighWatermark, p.PartitionMaxBytes = now.highWatermark, now.maxBytes
 	b.request[i].Partitions = append(b.request[i].Partitions, p)
 }
 

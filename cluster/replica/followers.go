@@ -18,12 +18,21 @@ type follower struct {
 	noRoom      bool  // its log directory was full at its last fetch
 	dir         uuid.UUID
 
-	// caughtUpAt is the last time at which it had everything. It need never be there
+	// caughtUpAt is a time at whose log end it is by now. It need never be at the log end
 	// when a fetch arrives: one that asks for what was the log end at the previous fetch
-	// had everything at the time of that one.
+	// had everything of the time of that one. And one that is several fetches behind, which
+	// a load that fills its producers' buffers is enough for, has everything of the time of
+	// mark when it gets there.
 	caughtUpAt     time.Time
 	lastFetchAt    time.Time
 	endAtLastFetch int64 // the leader's log end
+	mark           logEndAt
+}
+
+// logEndAt is where the leader's log ended, and when; at is zero for none.
+type logEndAt struct {
+	end int64
+	at  time.Time
 }
 
 const (
@@ -59,6 +68,7 @@ func (p *Partition) resetFollowers(now time.Time, newLeader bool) {
 		} else {
 			f.endAtLastFetch = p.epochStart
 			f.lastFetchAt = since
+			f.mark = logEndAt{}
 		}
 		f.caughtUpAt = since
 	}
@@ -107,12 +117,22 @@ func (p *Partition) FollowerFetched(now time.Time, r FollowerFetch) (Effects, er
 	return e, nil
 }
 
+// fetched notes a fetch. By Kafka's rule, which knows no mark, a follower that keeps pace many
+// fetches behind its leader is not in sync (ReplicaState.updateFetchStateOrThrow).
 func (f *follower) fetched(now time.Time, r FollowerFetch) {
+	reached := true
 	switch {
 	case r.Offset >= r.LeaderEnd:
 		f.caughtUpAt = latest(f.caughtUpAt, now)
 	case r.Offset >= f.endAtLastFetch:
 		f.caughtUpAt = latest(f.caughtUpAt, f.lastFetchAt)
+	case r.Offset >= f.mark.end:
+		f.caughtUpAt = latest(f.caughtUpAt, f.mark.at)
+	default:
+		reached = false
+	}
+	if reached || f.mark.at.IsZero() {
+		f.mark = logEndAt{r.LeaderEnd, now}
 	}
 	f.end, f.logStart, f.brokerEpoch, f.noRoom = r.Offset, r.LogStart, r.BrokerEpoch, r.NoRoom
 	f.endAtLastFetch = max(f.endAtLastFetch, r.LeaderEnd)

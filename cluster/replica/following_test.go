@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -228,6 +229,26 @@ func TestManyReplicasInOneRequest(t *testing.T) {
 		d.apply(metadata.RemoveTopicRecord{ID: id.TopicID})
 		running, _ = d.other.m.fetchers.counts()
 		expect(t, "after the deletion", running, 0)
+	})
+}
+
+// TestFarBehindTakesFewRequests: a replica that is far behind is brought more with each
+// answer than replica.fetch.max.bytes.
+func TestFarBehindTakesFewRequests(t *testing.T) {
+	pairBubble(t, func(d *duo) {
+		d.cut.Store(true)
+		id := d.topic("t", 1, assignment{replicas: []int32{1, 2}, isr: []int32{1}, dir: uuid.DirUnassigned})
+		half := strings.Repeat("x", 512<<10)
+		for range 16 {
+			d.must(id, half)
+		}
+		d.requests.Store(0)
+		d.cut.Store(false)
+		time.Sleep(time.Second)
+		expect(t, "log end", int64(d.other.log(id).LogEnd()), int64(16))
+		if n := d.requests.Load(); n > 5 { // one of 1 MiB, one of 10, and a few that bring the high watermark
+			t.Errorf("%d requests", n)
+		}
 	})
 }
 

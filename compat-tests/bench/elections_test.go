@@ -43,7 +43,7 @@ func elections(b *testing.B, t *table) {
 	outOfSync := countOutOfSync(ctx, b, admin)
 	wait()
 	used := (cpu(b, c.pids...) - cpuBefore).Seconds() / time.Since(begin).Seconds()
-	b.Logf("the brokers used %.2f cores for %s", used, time.Since(begin).Round(time.Second))
+	b.Logf("the brokers used %.2f cores for %s, and took in %.1f MB/s", used, time.Since(begin).Round(time.Second), takenIn(b, admin)/time.Since(begin).Seconds())
 
 	_, after := quorum(b, c.addr)
 	moved := 0
@@ -96,6 +96,18 @@ func fullLoad(ctx context.Context, b *testing.B, s subject) (wait func()) {
 		clients.Wait()
 		p.Kill()
 	}
+}
+
+// takenIn is how much the loaded topic has taken in, in MB.
+func takenIn(b *testing.B, admin *kadm.Client) float64 {
+	b.Helper()
+	ends, err := admin.ListEndOffsets(b.Context(), fullTopic)
+	if err != nil {
+		b.Fatal(err)
+	}
+	records := int64(0)
+	ends.Each(func(o kadm.ListedOffset) { records += o.Offset })
+	return float64(records) * recordSize / 1e6
 }
 
 // leaderEpochs are those of all partitions.
