@@ -52,6 +52,7 @@ type conn struct {
 
 	lastID      string // the client id of the last request
 	greeting    bool   // only SASL and ApiVersions so far: a preface may still come
+	asked       bool   // a request was read
 	busy        bool   // a request was read since the last wait for one
 	overlapping bool   // the last request may overlap with the next one
 	current     atomic.Pointer[Request]
@@ -114,6 +115,9 @@ func (c *conn) settleUp(err error) error {
 		return err
 	}
 	if errors.Is(err, errDraining) && !owed && !c.busy {
+		if !c.asked {
+			resetOnClose(c.net)
+		}
 		return errIdleStop
 	}
 	if late := c.lane.await(c.ctx, 1); late != nil {
@@ -155,7 +159,7 @@ func (c *conn) read() (*Request, error) {
 		return nil, err
 	}
 	c.greeting = c.greeting && beforeAuthentication(r.Key)
-	c.busy = true
+	c.asked, c.busy = true, true
 	return r, nil
 }
 
@@ -300,6 +304,18 @@ func (c *conn) linger() {
 		if dropped += n; err != nil {
 			return
 		}
+	}
+}
+
+// resetOnClose has a connection refused late that comes while the server stops. A client that
+// sees the end of a new connection before any answer may take it for a server of another
+// protocol and give up (franz-go does); after a reset it tries again, or elsewhere.
+func resetOnClose(nc net.Conn) {
+	if outer, ok := nc.(interface{ NetConn() net.Conn }); ok { // TLS
+		nc = outer.NetConn()
+	}
+	if tcp, ok := nc.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0) // it may have ended by itself
 	}
 }
 

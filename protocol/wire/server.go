@@ -244,6 +244,9 @@ func (s *Server) admit(nc net.Conn, info ListenerInfo) {
 		s.metrics.blocked.WithLabelValues(info.Name).Inc()
 	})
 	if err != nil {
+		if s.accepting.Err() != nil {
+			resetOnClose(nc)
+		}
 		s.refuseConn(nc, err)
 		s.report(err, info.Name, nc.RemoteAddr())
 		return
@@ -254,6 +257,7 @@ func (s *Server) admit(nc net.Conn, info ListenerInfo) {
 	}
 	c := newConn(s, nc, info)
 	if !s.addConn(c) {
+		resetOnClose(nc)
 		_ = nc.Close()
 		s.leave(c)
 	}

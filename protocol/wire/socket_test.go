@@ -15,7 +15,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -318,4 +320,38 @@ func TestListenOptions(t *testing.T) {
 	}
 	defer conn.Close()
 	checkBuffers(t, conn.(*net.TCPConn), 50_000, 60_000)
+}
+
+// A client that has had no answer yet is reset when the server stops; one that has had one
+// sees the end of the stream.
+func TestStopResetsWhoHasAskedNothing(t *testing.T) {
+	r := newRig(t, Options{Handler: HandlerFunc(echo)})
+	ln, err := Listen(t.Context(), "127.0.0.1:0", ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.serve(ln, ListenerInfo{Name: "SOCKET"})
+	connect := func() net.Conn {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	asked, fresh := connect(), connect()
+	mustWrite(t, asked, metadata(1, "something"))
+	mustAnswer(t, asked, "something")
+	for r.server.numConns() < 2 {
+		runtime.Gosched()
+	}
+	if err := r.server.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fresh.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("who has asked nothing gets %v, want a reset", err)
+	}
+	if _, err := asked.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("who has had an answer gets %v, want the end", err)
+	}
 }
