@@ -46,7 +46,8 @@ type node struct {
 	id   int32
 	wipe byte // how often its disk was replaced
 	disk *vfs.CrashFS
-	door *Door // of this process; nil: its listener is Raft's alone
+	lost *vfs.CrashFS // that was in its place
+	door *Door        // of this process; nil: its listener is Raft's alone
 
 	log     *Log
 	ready   atomic.Uint64 // term in which this node passed its barrier; 0: none

@@ -101,6 +101,7 @@ func formed(t *testing.T, n, voters int) *cluster {
 
 func (n *node) replaceDisk() {
 	n.wipe++
+	n.lost = n.disk
 	n.disk = vfs.NewCrash(rand.NewPCG(2, uint64(n.id)))
 }
 

@@ -3,6 +3,7 @@ package metalog
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -111,17 +112,19 @@ func (l *Log) observed(o raft.Observation) {
 		close(l.leaderMoved)
 		l.leaderMoved = make(chan struct{})
 	case raft.FailedHeartbeatObservation:
-		l.silent[data.PeerID] = true
+		l.silent[data.PeerID] = time.Now()
 	case raft.ResumedHeartbeatObservation:
 		delete(l.silent, data.PeerID)
 	}
 }
 
-// isSilent tells whether a peer did not answer this leader's last heartbeat.
+// isSilent tells whether a peer did not answer this leader's last heartbeat. Raft does not say
+// that one is back which was no member in between.
 func (l *Log) isSilent(id raft.ServerID) bool {
 	l.leaderMu.Lock()
-	defer l.leaderMu.Unlock()
-	return l.silent[id]
+	since, silent := l.silent[id]
+	l.leaderMu.Unlock()
+	return silent && !l.trans.progress.of(id, l.raft.CurrentTerm()).answered.After(since)
 }
 
 // silentMembers counts them.
@@ -167,11 +170,17 @@ func (l *Log) serverAddress(v Voter) raft.ServerAddress {
 }
 
 func splitAddress(a raft.ServerAddress) (id, address string) {
-	id, address, ok := strings.Cut(string(a), "@")
+	whole := strings.TrimSuffix(string(a), successorMark)
+	id, address, ok := strings.Cut(whole, "@")
 	if !ok {
-		return "", string(a)
+		return "", whole
 	}
 	return id, address
+}
+
+func addressOf(s raft.Server) string {
+	_, address := splitAddress(s.Address)
+	return address
 }
 
 func parseServerID(id raft.ServerID) (nodeID int32, ok bool) {

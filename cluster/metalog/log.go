@@ -36,10 +36,10 @@ type Log struct {
 	watched     chan struct{}   // watch has ended
 	unobserve   func()
 	leaderMu    sync.Mutex
-	leaderMoved chan struct{}          // closed and replaced when this node hears of another leader
-	silent      map[raft.ServerID]bool // see isSilent
-	kept        chan struct{}          // keep has ended
-	orphaned    chan struct{}          // watchConnections has ended
+	leaderMoved chan struct{}               // closed and replaced when this node hears of another leader
+	silent      map[raft.ServerID]time.Time // since when: see isSilent
+	kept        chan struct{}               // keep has ended
+	orphaned    chan struct{}               // watchConnections has ended
 
 	changing  chan struct{} // room for one: a change of the voters, see voters.go
 	closing   chan struct{}
@@ -155,7 +155,7 @@ func newLog(o Options) *Log {
 		proposals:   newProposals(m),
 		leadership:  make(chan Leadership, 1),
 		watched:     make(chan struct{}),
-		leaderMoved: make(chan struct{}), silent: map[raft.ServerID]bool{},
+		leaderMoved: make(chan struct{}), silent: map[raft.ServerID]time.Time{},
 		kept:     make(chan struct{}),
 		orphaned: make(chan struct{}),
 		changing: make(chan struct{}, 1),

@@ -28,6 +28,9 @@ const (
 	// membersInterval is how often a leader compares the members with those that should
 	// be, beside when metadata changes.
 	membersInterval = time.Second
+	// membersPause lies between two comparisons at least, each of which dials who is silent,
+	// however fast metadata changes.
+	membersPause = 20 * time.Millisecond
 	// memberTimeout bounds one change of the members.
 	memberTimeout = 10 * time.Second
 	// complaintPause lies between two lines of the log about the same trouble.
@@ -114,7 +117,7 @@ type Members struct {
 //
 //	case A  a node is no member: it is added as what is found at its address
 //	case B  a member does not answer, and another disk is found at its address: that one
-//	        takes its place (D19)
+//	        takes its place (D19; a voter that the log alone names: replace.go)
 //	case C  an observer is not registered any more: it is removed
 //	case D  a voter has registered another address, and is found there: it is noted
 //
@@ -124,7 +127,7 @@ func (l *Log) KeepMembers(ctx context.Context, m Members) {
 	var complained time.Time
 	for {
 		_, moved := l.loader.position()
-		if sleepOr(ctx, l.closing, moved, membersInterval) != nil {
+		if sleepOr(ctx, l.closing, moved, membersInterval) != nil || sleep(ctx, l.closing, membersPause) != nil {
 			return
 		}
 		if l.raft.State() != raft.Leader {
@@ -153,7 +156,7 @@ func (l *Log) reconcile(ctx context.Context, m Members) error {
 	errs = append(errs, l.settleMembers(ctx, observing, raft.Nonvoter, m.Probe))
 	for _, s := range l.servers() {
 		id, ok := parseServerID(s.ID)
-		if s.Suffrage != raft.Voter && ok && !containsNode(observers, id) && !l.isCatchingUp() {
+		if s.Suffrage != raft.Voter && ok && !containsNode(observers, id) && !l.isCatchingUp() && !isSuccessor(s) {
 			l.logger.Info("observer of the metadata log is removed", "node", s.ID)
 			errs = append(errs, l.raft.RemoveServer(s.ID, 0, memberTimeout).Error())
 		}
@@ -184,8 +187,7 @@ func (l *Log) keepVoters(ctx context.Context, controllers []Peer, probe Prober) 
 	brief, cancel := context.WithTimeout(ctx, catchUpPause)
 	defer cancel()
 	err := l.changeVoters(brief, func() error {
-		moved := l.moveVoters(ctx, controllers, probe)
-		return errors.Join(moved, l.settleMembers(ctx, peers(l.voters()), raft.Voter, probe))
+		return errors.Join(l.moveVoters(ctx, controllers, probe), l.finishSuccessions(ctx, probe), l.replaceVoters(ctx, probe))
 	})
 	if errors.Is(err, errChanging) {
 		return nil
@@ -247,17 +249,11 @@ func (l *Log) settleMember(ctx context.Context, p Peer, suffrage raft.ServerSuff
 	if old != nil && !l.isSilent(old.ID) || p.NodeID == l.opts.NodeID {
 		return nil
 	}
-	state, err := probe(ctx, p.Address)
-	if err != nil {
-		return fmt.Errorf("node %d: %w", p.NodeID, err)
-	}
-	found := Voter{NodeID: p.NodeID, DirectoryID: state.DirectoryID, Address: p.Address}
+	found, err := l.foundAt(ctx, p, probe)
 	switch {
-	case state.NodeID != p.NodeID:
-		return fmt.Errorf("at %s is node %d, not node %d", p.Address, state.NodeID, p.NodeID)
-	case state.ClusterID != "" && state.ClusterID != l.Image().ClusterID():
-		return fmt.Errorf("node %d belongs to cluster %s", p.NodeID, state.ClusterID)
-	case old != nil && old.ID == serverID(found) && old.Address == l.serverAddress(found):
+	case err != nil:
+		return err
+	case old != nil && old.ID == serverID(found) && addressOf(*old) == found.Address:
 		return nil // it is on its way back
 	case old != nil && old.ID != serverID(found):
 		l.logger.Warn("member of the metadata log has another disk and is replaced", "old", old.ID, "new", serverID(found))
@@ -269,12 +265,30 @@ func (l *Log) settleMember(ctx context.Context, p Peer, suffrage raft.ServerSuff
 	return l.add(found, suffrage)
 }
 
+// foundAt is who answers at a node's address, if it is that node, and not of another cluster.
+func (l *Log) foundAt(ctx context.Context, p Peer, probe Prober) (v Voter, err error) {
+	state, err := probe(ctx, p.Address)
+	switch {
+	case err != nil:
+		return v, fmt.Errorf("node %d: %w", p.NodeID, err)
+	case state.NodeID != p.NodeID:
+		return v, fmt.Errorf("at %s is node %d, not node %d", p.Address, state.NodeID, p.NodeID)
+	case state.ClusterID != "" && state.ClusterID != l.Image().ClusterID():
+		return v, fmt.Errorf("node %d belongs to cluster %s", p.NodeID, state.ClusterID)
+	}
+	return Voter{NodeID: p.NodeID, DirectoryID: state.DirectoryID, Address: p.Address}, nil
+}
+
 func (l *Log) add(v Voter, suffrage raft.ServerSuffrage) error {
+	return l.addAt(v, l.serverAddress(v), suffrage)
+}
+
+func (l *Log) addAt(v Voter, address raft.ServerAddress, suffrage raft.ServerSuffrage) error {
 	var future raft.IndexFuture
 	if suffrage == raft.Voter {
-		future = l.raft.AddVoter(serverID(v), l.serverAddress(v), 0, memberTimeout)
+		future = l.raft.AddVoter(serverID(v), address, 0, memberTimeout)
 	} else {
-		future = l.raft.AddNonvoter(serverID(v), l.serverAddress(v), 0, memberTimeout)
+		future = l.raft.AddNonvoter(serverID(v), address, 0, memberTimeout)
 	}
 	if err := future.Error(); err != nil {
 		return fmt.Errorf("add %s: %w", serverID(v), err)

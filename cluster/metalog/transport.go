@@ -22,8 +22,9 @@ type transport struct {
 	raftTransport // counting progress
 	progress      *progress
 	quiet         *quiet
-	leads         func() bool              // whether this node leads
-	stalled       func(now time.Time) bool // whether its disk lets it do so
+	leads         func() bool                                        // whether this node leads
+	stalled       func(now time.Time) bool                           // whether its disk lets it do so
+	asVoter       func(id []byte, lastTerm, lastIndex uint64) []byte // see ballot.go
 	own           chan raft.RPC
 	streams       *streams // nil: nobody else talks to this node
 	stop          chan struct{}
@@ -47,7 +48,7 @@ func newTransport(l *Log, logger hclog.Logger) *transport {
 	p := newProgress(newRaftTransport(s, string(l.serverAddress(l.self())), logger), l.lastIndex)
 	t := &transport{
 		raftTransport: p, progress: p, streams: s,
-		quiet: newQuiet(l.opts.Timing), leads: l.leads, stalled: l.store.stalled,
+		quiet: newQuiet(l.opts.Timing), leads: l.leads, stalled: l.store.stalled, asVoter: l.asVoter,
 		own: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go t.forward()
@@ -79,6 +80,7 @@ func (t *transport) forward() {
 	for {
 		select {
 		case rpc := <-t.raftTransport.Consumer():
+			t.admit(rpc)
 			select {
 			case t.own <- rpc:
 			case <-t.stop:

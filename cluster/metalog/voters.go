@@ -19,8 +19,12 @@ import (
 //	                                 ▲                                         │
 //	                                 └────(if it is registered)── removed ◄────┘
 
-// catchUpPause lies between two looks at how far a future voter has come.
-const catchUpPause = 20 * time.Millisecond
+const (
+	// catchUpPause lies between two looks at how far a future voter has come.
+	catchUpPause = 20 * time.Millisecond
+	// majorityPatience is how long those that stay get to show that they are a majority.
+	majorityPatience = 2 * time.Second
+)
 
 // errChanging is the answer to a second change of the voters, if the first one takes long.
 var errChanging = kafkaerr.New(kafkaerr.RequestTimedOut, "Request timed out waiting for leader to handle previous voter change request")
@@ -47,8 +51,13 @@ func (l *Log) AddVoter(ctx context.Context, v Voter, probe Prober) error {
 }
 
 // RemoveVoter takes a voter out. Errors have the kinds VOTER_NOT_FOUND, which the last one
-// gets, too, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER. A leader that removes itself does not
-// lead afterwards.
+// gets, too, REQUEST_TIMED_OUT (also where those that stay are no majority that has the log),
+// NOT_LEADER_OR_FOLLOWER. The latter is what a leader answers that is to remove itself, when
+// it has handed over to one that stays, which is to be asked next.
+//
+// Both are for the case that the change gets no further than this node's log. Who is not in
+// it may not be elected any more, and this node would vote for nobody whose log is shorter:
+// what is left would not have a leader again.
 func (l *Log) RemoveVoter(ctx context.Context, v Voter) error {
 	return l.changeVoters(ctx, func() error {
 		voters := l.voters()
@@ -56,9 +65,60 @@ func (l *Log) RemoveVoter(ctx context.Context, v Voter) error {
 			return kafkaerr.New(kafkaerr.VoterNotFound, fmt.Sprintf(
 				"cannot remove voter %s from the set of voters %s", serverID(v), serverIDs(voters)))
 		}
+		rest := slices.DeleteFunc(voters, sameServer(v))
+		if err := l.awaitMajority(ctx, rest); err != nil {
+			return err
+		}
+		if sameServer(l.self())(v) {
+			return l.handOver(rest)
+		}
 		l.logger.Info("voter of the metadata log is removed", "node", serverID(v))
-		return l.settled(l.raft.RemoveServer(serverID(v), 0, memberTimeout).Error())
+		if err := l.forgetSuccessors(v.NodeID); err != nil {
+			return l.settled(err)
+		}
+		return l.settled(l.forget(v))
 	})
+}
+
+// awaitMajority waits until more than half of some voters have said from now on that they have
+// what this leader has.
+func (l *Log) awaitMajority(ctx context.Context, voters []Voter) error {
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, majorityPatience)
+	defer cancel()
+	for {
+		inStep := 0
+		for _, v := range voters {
+			if sameServer(l.self())(v) || !l.caughtUp(v).Before(begin) {
+				inStep++
+			}
+		}
+		if 2*inStep > len(voters) {
+			return nil
+		}
+		if l.raft.State() != raft.Leader {
+			return kafkaerr.NotLeaderOrFollower
+		}
+		if err := sleep(ctx, l.closing, catchUpPause); err != nil {
+			return kafkaerr.New(kafkaerr.RequestTimedOut, fmt.Sprintf(
+				"of the voters %s that would be left, only %d have the log and answer", serverIDs(voters), inStep))
+		}
+	}
+}
+
+// caughtUp is when a peer last had all that this leader has; zero: not in this term.
+func (l *Log) caughtUp(v Voter) time.Time {
+	return l.trans.progress.of(serverID(v), l.raft.CurrentTerm()).caughtUp
+}
+
+// handOver has another voter lead, the one that was last seen with the whole log.
+func (l *Log) handOver(rest []Voter) error {
+	next := slices.MaxFunc(rest, func(a, b Voter) int { return l.caughtUp(a).Compare(l.caughtUp(b)) })
+	if err := l.raft.LeadershipTransferToServer(serverID(next), l.serverAddress(next)).Error(); err != nil {
+		return l.settled(fmt.Errorf("hand over to %s: %w", serverID(next), err))
+	}
+	l.logger.Info("leadership of the metadata log is handed over, since this node is to be no voter", "to", serverID(next))
+	return fmt.Errorf("%w: handed over to %s, which removes this node", kafkaerr.NotLeaderOrFollower, serverID(next))
 }
 
 // UpdateVoter changes the address of a voter. Errors are those of RemoveVoter.
@@ -137,8 +197,7 @@ func (l *Log) awaitCaughtUp(ctx context.Context, v Voter) error {
 	}
 	begin := time.Now()
 	for {
-		p := l.trans.progress.of(serverID(v), l.raft.CurrentTerm())
-		if !p.caughtUp.Before(begin) {
+		if !l.caughtUp(v).Before(begin) {
 			return nil
 		}
 		if l.raft.State() != raft.Leader {
