@@ -37,7 +37,7 @@ func mainOnTerminal() {
 // TestScripts plays testdata/script/*.txt. Beside testscript's own commands they know
 //
 //	broker NAME [key=value...]   start one, wait until it is ready, set $BOOTSTRAP
-//	                             ($UNUSED, $FIRST, $SECOND, $CONTROLLER, $CONTROLLER2 are free addresses)
+//	                             ($UNUSED, $FIRST, $SECOND, $CONTROLLER, $CONTROLLER2, $CONTROLLER3 are free addresses)
 //	end NAME                     SIGTERM; it must end with exit code 0
 //	crash NAME                   SIGKILL
 //	said NAME TEXT               TEXT is in what the broker NAME has said
@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			for _, name := range []string{"UNUSED", "FIRST", "CONTROLLER", "SECOND", "CONTROLLER2"} {
+			for _, name := range []string{"UNUSED", "FIRST", "CONTROLLER", "SECOND", "CONTROLLER2", "CONTROLLER3"} {
 				env.Setenv(name, fmt.Sprintf("127.0.0.1:%d", freePort(env.T())))
 			}
 			env.Values[brokersKey{}] = brokers{}
