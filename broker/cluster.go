@@ -38,7 +38,7 @@ func (b *Broker) makeDoor() error {
 		return err
 	}
 	b.door = metalog.NewDoor(metalog.DoorOptions{
-		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), Address: address,
+		NodeID: b.cfg.NodeID, Address: address,
 		Dial: b.dial, Logger: b.loggers.logger("klamm.metalog"),
 	})
 	return nil
@@ -102,7 +102,7 @@ func (b *Broker) observers() (list []metalog.Peer) {
 
 // self is what this node tells others before they are members of one cluster.
 func (b *Broker) self() metalog.State {
-	s := metalog.State{NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), Empty: b.metalog.Empty()}
+	s := metalog.State{NodeID: b.cfg.NodeID, DirectoryID: b.metalog.DirectoryID(), Empty: b.metalog.Empty()}
 	s.ClusterID = cmp.Or(b.metalog.Image().ClusterID(), b.storedID)
 	if s.Empty {
 		s.HasPartitions = b.mayBootstrap() != nil

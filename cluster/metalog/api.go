@@ -3,6 +3,7 @@ package metalog
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -74,8 +75,14 @@ type Publisher interface {
 // Options configure a Log. NodeID, DirectoryID and Dir are required.
 type Options struct {
 	NodeID      int32
-	DirectoryID uuid.UUID // with NodeID the identity as a voter (D19)
+	DirectoryID uuid.UUID // of the disk; with NodeID the identity as a voter (D19), unless Joined
 	ClusterID   string    // refuse the log of another cluster; "": not known yet
+
+	// Joined tells that the disk has belonged to a cluster. Should the log be empty all the
+	// same, it was lost, and what this node has voted with it: see identify.
+	Joined bool
+	// IDs gives the id that it then gets; required if Joined.
+	IDs io.Reader
 
 	Dir    string // directory of the metadata log; created
 	FS     vfs.FS // for snapshots, ballast and FileStores; nil: vfs.OS()

@@ -1,6 +1,7 @@
 package metalog
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -45,6 +46,7 @@ type node struct {
 	c    *cluster
 	id   int32
 	wipe byte // how often its disk was replaced
+	lost byte // how often its log was deleted, and the disk stayed
 	disk *vfs.CrashFS
 	lost *vfs.CrashFS // that was in its place
 	door *Door        // of this process; nil: its listener is Raft's alone
@@ -99,6 +101,11 @@ func (n *node) voter() Voter {
 	return Voter{NodeID: n.id, DirectoryID: uuid.UUID{14: n.wipe, 15: byte(n.id)}, Address: n.address()}
 }
 
+// newID is what a node draws that finds its log gone.
+func (n *node) newID() []byte {
+	return append([]byte{12: 'l', 13: 'o', 14: n.lost}, byte(n.id))
+}
+
 func (n *node) host() string    { return fmt.Sprintf("broker-%d", n.id) }
 func (n *node) address() string { return n.host() + ":9093" }
 
@@ -121,11 +128,11 @@ func (n *node) start() {
 	}
 	stream := NewStreamLayer(ln, dial)
 	if n.c.doors {
-		n.door = NewDoor(DoorOptions{NodeID: n.id, DirectoryID: n.voter().DirectoryID, Address: n.address(), Dial: dial, Logger: testLogger(t, n.host())})
+		n.door = NewDoor(DoorOptions{NodeID: n.id, Address: n.address(), Dial: dial, Logger: testLogger(t, n.host())})
 		stream = n.serveDoor(ln)
 	}
 	log, err := Open(Options{
-		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Dir: "/metadata", FS: hookfs.Wrap(n.disk.Process(), true, n.sync), Stores: FileStores,
+		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Joined: n.lost > 0, IDs: bytes.NewReader(n.newID()), Dir: "/metadata", FS: hookfs.Wrap(n.disk.Process(), true, n.sync), Stores: FileStores,
 		Stream: stream, Refuses: n.refuses, Reserve: smallReserve(), Space: n.space, Timing: n.c.timing, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },

@@ -48,10 +48,10 @@
 // # Members
 //
 // A node is known to the others by its id and the id of its metadata directory: an empty disk
-// is another node (D19). Which directory is there is asked of its address (Door.Probe), both
-// by the voter that founds a cluster, which does so only if every other one is empty (Form,
-// D8), and by the leader, which adds who is missing and replaces a member whose address
-// answers with another disk (KeepMembers). Where no voters are configured the log itself says
+// is another node (D19), and so is a disk whose log is gone (identity.go). Which directory is
+// there is asked of its address (Door.Probe), both by the voter that founds a cluster, which
+// does so only if every other one is empty (Form, D8), and by the leader, which adds who is
+// missing and replaces a member whose address answers with another disk (KeepMembers). Where no voters are configured the log itself says
 // who they are, and they change one at a time (voters.go, KIP-853). Raft's connections name
 // whom they mean, so that a disk that was wiped neither votes nor acknowledges for the one
 // before. All of it shares the listeners of requests (door.go, preface.go, D16).

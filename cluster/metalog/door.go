@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // Door is the StreamLayer between nodes: connections of Raft, and the questions that nodes
@@ -27,11 +25,10 @@ type Door struct {
 
 // DoorOptions configure a Door.
 type DoorOptions struct {
-	NodeID      int32
-	DirectoryID uuid.UUID
-	Address     string // of this node, as other nodes dial it
-	Dial        func(ctx context.Context, address string) (net.Conn, error)
-	Logger      *slog.Logger // nil: discard
+	NodeID  int32
+	Address string // of this node, as other nodes dial it
+	Dial    func(ctx context.Context, address string) (net.Conn, error)
+	Logger  *slog.Logger // nil: discard
 }
 
 // NewDoor makes a Door, which is closed by the Log that it is given to.
@@ -99,7 +96,7 @@ func (d *Door) take(conn net.Conn) error {
 
 // objection is why a connection is refused, "" if it is not.
 func (d *Door) objection(p preface, state State, open bool) string {
-	self := string(serverID(Voter{NodeID: d.opts.NodeID, DirectoryID: d.opts.DirectoryID}))
+	self := d.serverID(state)
 	switch {
 	case !open:
 		return "this node has just started"
@@ -156,15 +153,18 @@ func (d *Door) knock(ctx context.Context, address string, p preface) (net.Conn, 
 		deadline = time.Now().Add(prefaceTimeout)
 	}
 	_ = conn.SetDeadline(deadline)
-	p.from = string(serverID(Voter{NodeID: d.opts.NodeID, DirectoryID: d.opts.DirectoryID}))
-	if state, open := d.current(); open {
-		p.clusterID = state.ClusterID
-	}
+	state, _ := d.current()
+	p.from, p.clusterID = d.serverID(state), state.ClusterID
 	if err := writePreface(conn, p); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("greet %s: %w", address, err)
 	}
 	return conn, nil
+}
+
+// serverID is who this node is, once that is known.
+func (d *Door) serverID(state State) string {
+	return string(serverID(Voter{NodeID: d.opts.NodeID, DirectoryID: state.DirectoryID}))
 }
 
 // Accept implements net.Listener.

@@ -18,7 +18,7 @@ func doorPair(t *testing.T, test func(t *testing.T, a, b *Door)) {
 	synctest.Test(t, func(t *testing.T) {
 		network := memnet.New()
 		door := func(id int32, host string) *Door {
-			return NewDoor(DoorOptions{NodeID: id, DirectoryID: uuid.UUID{15: byte(id)}, Address: host + ":1", Dial: func(ctx context.Context, address string) (net.Conn, error) {
+			return NewDoor(DoorOptions{NodeID: id, Address: host + ":1", Dial: func(ctx context.Context, address string) (net.Conn, error) {
 				return network.Host(host).DialContext(ctx, "tcp", address)
 			}})
 		}
@@ -71,8 +71,8 @@ func TestDoorChecksIdentity(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			doorPair(t, func(t *testing.T, a, b *Door) {
-				a.Open(func() State { return State{NodeID: 1, ClusterID: c.cluster} })
-				b.Open(func() State { return State{NodeID: 2, ClusterID: "c"} })
+				a.Open(func() State { return State{NodeID: 1, DirectoryID: uuid.UUID{15: 1}, ClusterID: c.cluster} })
+				b.Open(func() State { return State{NodeID: 2, DirectoryID: uuid.UUID{15: 2}, ClusterID: "c"} })
 				accepted := make(chan net.Conn, 1)
 				go func() {
 					if conn, err := b.Accept(); err == nil {

@@ -57,9 +57,9 @@ func (o *observersOf) list() []Peer {
 // keep does what a broker does beside its log: it says who it is, forms the cluster and
 // keeps its members.
 func (n *node) keep(log *Log) {
-	door, directory := n.door, n.voter().DirectoryID
+	door := n.door
 	door.Open(func() State {
-		return State{NodeID: n.id, DirectoryID: directory, ClusterID: log.Image().ClusterID(), Empty: log.Empty()}
+		return State{NodeID: n.id, DirectoryID: log.DirectoryID(), ClusterID: log.Image().ClusterID(), Empty: log.Empty()}
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -105,6 +105,12 @@ func (n *node) replaceDisk() {
 	n.disk = vfs.NewCrash(rand.NewPCG(2, uint64(n.id)))
 }
 
+// loseLog takes the log away from a disk that stays.
+func (n *node) loseLog() {
+	n.lost++
+	n.disk = vfs.NewCrash(rand.NewPCG(3, uint64(n.id)))
+}
+
 // servers are those that a node's log names, as node id/directory id, observers in
 // parentheses.
 func (n *node) members() string {
@@ -120,7 +126,7 @@ func (n *node) members() string {
 	return strings.Join(list, " ")
 }
 
-func (n *node) identity() string { return string(serverID(n.voter())) }
+func (n *node) identity() string { return string(serverID(n.log.self())) }
 
 func formationTest(t *testing.T, nodes, voters int, test func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -155,33 +161,52 @@ func TestEmptyVotersFormACluster(t *testing.T) {
 	}
 }
 
-// One that has lost its disk, be it the smallest, is not taken for a new cluster: the old one
-// goes on and takes it in as another member. Its old self cannot come back.
+// lossTest takes everything, or only the log, from a node that is stopped.
+func lossTest(t *testing.T, test func(t *testing.T, lose func(*node))) {
+	t.Run("disk", func(t *testing.T) { test(t, (*node).replaceDisk) })
+	t.Run("log", func(t *testing.T) { test(t, (*node).loseLog) })
+}
+
+// One that has lost its disk, or the log on it, be it the smallest, is not taken for a new
+// cluster: the old one goes on and takes it in as another member. Its old self cannot come
+// back.
 func TestWipedVoterIsReplaced(t *testing.T) {
-	for wiped := range 3 {
-		formationTest(t, 3, 3, func(c *cluster) {
-			for _, n := range c.nodes {
+	lossTest(t, func(t *testing.T, lose func(*node)) {
+		for wiped := range 3 {
+			formationTest(t, 3, 3, func(c *cluster) {
+				for _, n := range c.nodes {
+					n.start()
+				}
+				c.leader().mustPropose("before")
+				c.wantConverged()
+				n := c.nodes[wiped]
+				old := n.identity()
+				n.stop()
+				c.leader().mustPropose("meanwhile")
+				lose(n)
 				n.start()
-			}
-			c.leader().mustPropose("before")
-			c.wantConverged()
-			n := c.nodes[wiped]
-			old := n.identity()
-			n.stop()
-			c.leader().mustPropose("meanwhile")
-			n.replaceDisk()
-			n.start()
-			c.eventually("the new disk is a member", func() bool {
-				members := c.leader().members()
-				return strings.Contains(members, n.identity()) && !strings.Contains(members, old)
+				replacement := n.identity()
+				n.stop() // it stays who it is from now on
+				n.start()
+				c.eventually("the new disk is a member", func() bool {
+					members := c.leader().members()
+					return strings.Contains(members, n.identity()) && !strings.Contains(members, old)
+				})
+				c.leader().mustPropose("after")
+				c.wantConverged()
+				if !n.has("before") || !n.has("after") {
+					t.Error("the new disk has not all topics")
+				}
+				n.stop()
+				n.start()
+				if n.identity() != replacement {
+					t.Errorf("it was %s, and is %s", replacement, n.identity())
+				}
+				c.leader().mustPropose("restarted")
+				c.wantConverged()
 			})
-			c.leader().mustPropose("after")
-			c.wantConverged()
-			if !n.has("before") || !n.has("after") {
-				t.Error("the new disk has not all topics")
-			}
-		})
-	}
+		}
+	})
 }
 
 // Two of three disks are lost at once: what is left is no quorum, and nobody founds another
@@ -215,25 +240,27 @@ func TestTwoWipedVotersDoNotBeginAnew(t *testing.T) {
 // A wiped voter has forgotten whom it voted for. It gives nobody a vote that is meant for the
 // one it was.
 func TestWipedVoterDoesNotVote(t *testing.T) {
-	formationTest(t, 3, 3, func(c *cluster) {
-		for _, n := range c.nodes {
-			n.start()
-		}
-		c.leader().mustPropose("before")
-		c.wantConverged()
-		c.nodes[2].stop()
-		lead := c.leader(c.nodes[2])
-		other := c.nodes[0]
-		if lead == other {
-			other = c.nodes[1]
-		}
-		lead.stop() // the others have no quorum now
-		c.nodes[2].replaceDisk()
-		c.nodes[2].start()
-		<-time.After(time.Minute)
-		if other.log.raft.State() == raft.Leader {
-			t.Error("a leader has the vote of a disk that was wiped")
-		}
+	lossTest(t, func(t *testing.T, lose func(*node)) {
+		formationTest(t, 3, 3, func(c *cluster) {
+			for _, n := range c.nodes {
+				n.start()
+			}
+			c.leader().mustPropose("before")
+			c.wantConverged()
+			c.nodes[2].stop()
+			lead := c.leader(c.nodes[2])
+			other := c.nodes[0]
+			if lead == other {
+				other = c.nodes[1]
+			}
+			lead.stop() // the others have no quorum now
+			lose(c.nodes[2])
+			c.nodes[2].start()
+			<-time.After(time.Minute)
+			if other.log.raft.State() == raft.Leader {
+				t.Error("a leader has the vote of a disk that was wiped")
+			}
+		})
 	})
 }
 

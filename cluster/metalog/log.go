@@ -78,6 +78,9 @@ func Open(o Options) (_ *Log, err error) {
 		return nil, err
 	}
 	l.store = &guard{Store: store, space: l.space, fail: l.fail, badger: o.Stores == BadgerStores}
+	if err := l.identify(); err != nil {
+		return nil, errors.Join(err, l.store.Close())
+	}
 	if err := l.startRaft(); err != nil {
 		return nil, errors.Join(err, l.store.Close())
 	}

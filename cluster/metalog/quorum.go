@@ -53,11 +53,10 @@ func (l *Log) self() Voter {
 
 // startRaft opens the snapshots, bootstraps a cluster of one if asked to, and starts Raft.
 func (l *Log) startRaft() error {
-	files, err := raftstore.OpenSnapshots(l.opts.FS, filepath.Join(l.opts.Dir, "snapshots"), l.logger)
+	snapshots, err := l.openSnapshots()
 	if err != nil {
 		return err
 	}
-	snapshots := guardedSnapshots{files, l.space}
 	if err := l.settle(snapshots); err != nil {
 		return err
 	}
@@ -76,6 +75,11 @@ func (l *Log) startRaft() error {
 		return errors.Join(err, l.stopRaft())
 	}
 	return nil
+}
+
+func (l *Log) openSnapshots() (raft.SnapshotStore, error) {
+	files, err := raftstore.OpenSnapshots(l.opts.FS, filepath.Join(l.opts.Dir, "snapshots"), l.logger)
+	return guardedSnapshots{files, l.space}, err
 }
 
 // newRaft runs on a goroutine of its own, since a store that fails ends the goroutine that
