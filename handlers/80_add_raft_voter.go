@@ -26,26 +26,17 @@ func (h *Handlers) addRaftVoter(ctx context.Context, c call, req *kmsg.AddRaftVo
 	return h.changeVoters(ctx, c, req)
 }
 
-// changeVoters has the leader of the metadata log decide a change of the voters. One that is to
-// take itself out hands over, and has its successor do it.
+// changeVoters has the leader of the metadata log decide a change of the voters.
 func (h *Handlers) changeVoters(ctx context.Context, c call, req kmsg.Request) (kmsg.Response, error) {
-	led := h.quorum().LeaderHere
 	if c.request.Conn.Listener.Kind == protocol.ControllerListener {
 		resp, _ := h.control(ctx, c, req)
-		if !led || h.quorum().LeaderHere || !isNotController(resp) {
-			return resp, nil
-		}
+		return resp, nil
 	}
-	resp, err := h.call(ctx, c, req)
+	resp, err := h.forward(ctx, c, req)
 	if err != nil {
 		resp = controller.ErrorResponse(req, err)
 	}
 	return resp, nil
-}
-
-func isNotController(resp kmsg.Response) bool {
-	remove, ok := resp.(*kmsg.RemoveRaftVoterResponse)
-	return ok && remove.ErrorCode == kafkaerr.NotController.Code
 }
 
 // Voters changes who keeps the metadata log, on its leader. Addresses are host:port.

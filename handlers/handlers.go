@@ -167,11 +167,6 @@ func (h *Handlers) forward(ctx context.Context, c call, req kmsg.Request) (kmsg.
 	if c.request.Conn.Listener.Kind == protocol.ControllerListener && req.Key() != listReassignmentsKey && !h.quorum().LeaderHere {
 		return nil, kafkaerr.NotController
 	}
-	return h.call(ctx, c, req)
-}
-
-// call sends a request to the controller, whoever asks, and waits.
-func (h *Handlers) call(ctx context.Context, c call, req kmsg.Request) (kmsg.Response, error) {
 	c.request.Park()
 	resp, _, err := h.node.Call(ctx, controller.Call{
 		Request: req, Principal: c.principal(), ClientID: c.request.ClientID, Metered: true,
