@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/countfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
+	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
 )
 
 // crashedDir is a directory whose process was killed with two flushed records above the
@@ -110,5 +112,55 @@ func TestStopWithAnUnreadablePartitionIsNoCleanStop(t *testing.T) {
 			}
 			expectRecovered(t, fs)
 		})
+	}
+}
+
+// TestStopWritesNoEpochWithoutRecords: leaders change without anything being written, for
+// thousands of partitions at a time, and a start would forget their epochs.
+func TestStopWritesNoEpochWithoutRecords(t *testing.T) {
+	for _, records := range []int{0, 1} {
+		fs := countfs.Wrap(vfs.NewMem())
+		d, _ := mustOpen(t, testOptions(fs), epochTime, DefaultConfig())
+		l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+		for range records {
+			mustAppend(t, l, epochTime, 1, "a")
+		}
+		stop := func() (openings int) {
+			fs.Reset()
+			if err := d.Close(epochTime, 7); err != nil {
+				t.Fatal(err)
+			}
+			return fs.Of(hookfs.Open).Calls
+		}
+		stop()
+		reopen := func() {
+			d, _ = mustOpen(t, testOptions(fs), epochTime, DefaultConfig())
+			l = d.Logs()[0]
+		}
+		reopen()
+		least := stop()
+		reopen()
+		if err := l.AssignEpoch(5, int64(records)); err != nil {
+			t.Fatal(err)
+		}
+		if n := stop(); n != least {
+			t.Errorf("with %d records %d files are opened for an epoch without any, %d for nothing", records, n, least)
+		}
+		reopen()
+		if e, known := l.LatestEpoch(); known != (records > 0) || known && e != 1 {
+			t.Errorf("with %d records the latest epoch is %d, %v", records, e, known)
+		}
+		if err := l.AssignEpoch(6, int64(records)); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, epochTime, 6, "b")
+		if n := stop(); n == least {
+			t.Errorf("an epoch with a record is not written")
+		}
+		reopen()
+		if e, _ := l.LatestEpoch(); e != 6 {
+			t.Errorf("latest epoch %d", e)
+		}
+		d.Abandon()
 	}
 }

@@ -232,7 +232,7 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 		}
 	}
 	d.Flush()
-	err := errors.Join(cutErr, d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.Err())
+	err := errors.Join(cutErr, d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.noteSegments(), d.Err())
 	if err != nil {
 		return fmt.Errorf("close log directory %s: %w", d.o.Path, err)
 	}
@@ -252,7 +252,7 @@ func (d *Dir) finish(now time.Time, logs []*Log) error {
 	var behind []*Log
 	for _, l := range logs {
 		l.settleRecoveryPoint()
-		if l.usable() == nil && !l.isUnborn() && (!l.settled() || l.epochs.Dirty()) {
+		if l.usable() == nil && !l.isUnborn() && (!l.settled() || l.epochs.DirtyBelow(int64(l.LogEnd()))) {
 			behind = append(behind, l)
 		}
 	}

@@ -30,15 +30,18 @@ type Cache struct {
 	entries atomic.Pointer[[]Entry]
 
 	// changes counts the changes of entries, after they were made; flushed is the
-	// count that the checkpoint holds.
+	// count that the checkpoint holds, and written what it holds.
 	changes, flushed atomic.Uint64
+	written          atomic.Pointer[[]Entry]
 }
 
 // New returns an empty cache for a partition directory that has no checkpoint yet.
 func New(fs vfs.FS, dir string) *Cache {
 	c := &Cache{fs: fs}
 	c.dir.Store(&dir)
-	c.entries.Store(new([]Entry))
+	none := new([]Entry)
+	c.entries.Store(none)
+	c.written.Store(none)
 	return c
 }
 
@@ -53,7 +56,9 @@ func Load(fs vfs.FS, dir string) (*Cache, error) {
 	for _, e := range entries {
 		c.Assign(e.Epoch, e.StartOffset)
 	}
+	c.written.Store(&entries)
 	if slices.Equal(entries, c.Entries()) {
+		c.written.Store(c.entries.Load())
 		c.flushed.Store(c.changes.Load())
 	}
 	return c, nil
@@ -202,6 +207,17 @@ func (c *Cache) Clear() {
 // Dirty reports whether there are changes that Flush has not written.
 func (c *Cache) Dirty() bool { return c.changes.Load() != c.flushed.Load() }
 
+// DirtyBelow reports whether the checkpoint says anything else of the epochs that began
+// below an offset. Of a log that ends there they are all that a start needs: an epoch that
+// begins at the end has no record, and is forgotten.
+func (c *Cache) DirtyBelow(offset int64) bool {
+	return c.Dirty() && !slices.Equal(below(c.load(), offset), below(*c.written.Load(), offset))
+}
+
+func below(entries []Entry, offset int64) []Entry {
+	return entries[:sort.Search(len(entries), func(i int) bool { return entries[i].StartOffset >= offset })]
+}
+
 // Flush writes the checkpoint, durably, if anything changed. After an error the cache
 // stays dirty. It takes no lock, so that nobody waits for the disk.
 func (c *Cache) Flush() error {
@@ -209,9 +225,16 @@ func (c *Cache) Flush() error {
 	if changes == c.flushed.Load() {
 		return nil
 	}
-	if err := checkpoint.WriteEpochs(c.fs, c.file(), c.Entries()); err != nil {
+	entries := c.Entries()
+	if err := checkpoint.WriteEpochs(c.fs, c.file(), entries); err != nil {
 		return fmt.Errorf("flush leader epochs: %w", err)
 	}
-	c.flushed.Store(changes)
+	c.settle(changes, entries)
 	return nil
+}
+
+// settle notes what the checkpoint holds.
+func (c *Cache) settle(changes uint64, entries []Entry) {
+	c.written.Store(&entries)
+	c.flushed.Store(changes)
 }

@@ -268,3 +268,49 @@ func TestFlushCountsWhenTheNameIsDurable(t *testing.T) {
 		t.Error("dirty when all is durable")
 	}
 }
+
+// TestDirtyBelow: what a start forgets, and what it finds again, need not be written.
+func TestDirtyBelow(t *testing.T) {
+	fs := newFS(t)
+	c := New(fs, testDir)
+	dirty := func(offset int64, want bool) {
+		t.Helper()
+		if got := c.DirtyBelow(offset); got != want {
+			t.Errorf("dirty below %d: %v; entries %v", offset, got, c.Entries())
+		}
+	}
+	dirty(0, false)
+	c.Assign(1, 0)
+	dirty(0, false) // an empty log
+	dirty(1, true)
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c.Assign(2, 10)
+	dirty(10, false) // nothing was written in epoch 2
+	dirty(11, true)
+	f, err := c.BeginFlush()
+	if err != nil || f.Finish(nil) != nil {
+		t.Fatal(err)
+	}
+	c.Assign(3, 20)
+	f.Settle()
+	dirty(20, false)
+	dirty(21, true)
+	c.TruncateFromEnd(15)
+	dirty(15, false) // the checkpoint was not asked to have more
+	c.TruncateFromStart(5)
+	dirty(15, true) // the first one begins elsewhere
+	c.Clear()
+	dirty(15, true)
+	if c, err = Load(fs, testDir); err != nil {
+		t.Fatal(err)
+	}
+	c.TruncateFromEnd(10)
+	dirty(10, false) // the checkpoint has an epoch that began at the end
+	c.TruncateFromEnd(0)
+	dirty(10, true)
+	if _, last := c.Latest(); last || !c.Dirty() {
+		t.Error("an empty cache is not dirty")
+	}
+}

@@ -18,6 +18,7 @@ import (
 type PendingFlush struct {
 	c       *Cache
 	changes uint64
+	entries []Entry
 	file    vfs.File
 }
 
@@ -36,11 +37,12 @@ func (c *Cache) BeginFlush() (*PendingFlush, error) {
 	if err != nil {
 		return nil, fmt.Errorf("flush leader epochs: %w", err)
 	}
-	if _, err := f.WriteAt(checkpoint.EncodeEpochs(c.Entries()), 0); err != nil {
+	entries := c.Entries()
+	if _, err := f.WriteAt(checkpoint.EncodeEpochs(entries), 0); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("flush leader epochs: %w", err)
 	}
-	return &PendingFlush{c: c, changes: changes, file: f}, nil
+	return &PendingFlush{c: c, changes: changes, entries: entries, file: f}, nil
 }
 
 // File is what must be synced.
@@ -61,4 +63,4 @@ func (f *PendingFlush) Finish(err error) error {
 }
 
 // Settle notes that the new content is durable.
-func (f *PendingFlush) Settle() { f.c.flushed.Store(f.changes) }
+func (f *PendingFlush) Settle() { f.c.settle(f.changes, f.entries) }
