@@ -325,7 +325,7 @@ func TestListenOptions(t *testing.T) {
 // A client that has had no answer yet is reset when the server stops; one that has had one
 // sees the end of the stream.
 func TestStopResetsWhoHasAskedNothing(t *testing.T) {
-	r := newRig(t, Options{Handler: HandlerFunc(echo)})
+	r := newRig(t, Options{Handler: echo})
 	ln, err := Listen(t.Context(), "127.0.0.1:0", ListenOptions{})
 	if err != nil {
 		t.Fatal(err)
