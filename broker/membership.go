@@ -28,7 +28,7 @@ func (b *Broker) startController(context.Context) error {
 		return err
 	}
 	b.controller = controller.New(controller.Options{
-		NodeID: b.cfg.NodeID, Log: controller.OnMetalog(b.metalog), Topics: topics, Controllers: b.controllerIDs(),
+		NodeID: b.cfg.NodeID, Log: controller.OnMetalog(b.metalog), Topics: topics, Controllers: b.controllerIDs(), Quorum: b.quorumIDs,
 		DefaultPartitions:        b.cfg.NewTopics.Partitions,
 		DefaultReplicationFactor: b.cfg.NewTopics.ReplicationFactor,
 		DeleteTopicsDisabled:     !b.cfg.NewTopics.DeleteEnabled,
@@ -58,6 +58,18 @@ func (b *Broker) controllerIDs() (ids []int32) {
 		ids = append(ids, v.NodeID)
 	}
 	return ids
+}
+
+// quorumIDs are the members of the metadata quorum, while this node leads it.
+func (b *Broker) quorumIDs() (voters, observers []int32) {
+	q := b.metalog.Quorum()
+	for _, v := range q.Voters {
+		voters = append(voters, v.NodeID)
+	}
+	for _, o := range q.Observers {
+		observers = append(observers, o.NodeID)
+	}
+	return voters, observers
 }
 
 // refuses tells whether nobody listens at an endpoint any more.

@@ -148,6 +148,9 @@ type Options struct {
 
 	// Controllers are the nodes that may register as controllers; nil: any.
 	Controllers []int32
+	// Quorum lists the nodes that vote in the metadata quorum and those that observe it, as they
+	// are now; none where this node does not lead it. Nil: Controllers vote.
+	Quorum func() (voters, observers []int32)
 
 	DefaultPartitions        int32 // num.partitions, 1
 	DefaultReplicationFactor int16 // default.replication.factor, 1
@@ -184,6 +187,9 @@ func (o Options) withDefaults() Options {
 	o.UncleanElectionPeriod = cmp.Or(o.UncleanElectionPeriod, 300*time.Second)
 	o.QueueLength = cmp.Or(o.QueueLength, 1000)
 	o.ProposeTimeout = cmp.Or(o.ProposeTimeout, 30*time.Second)
+	if o.Quorum == nil {
+		o.Quorum = func() (voters, observers []int32) { return o.Controllers, nil }
+	}
 	if o.Probe == nil {
 		o.Probe = func(context.Context, metadata.Endpoint) bool { return false }
 	}

@@ -56,11 +56,27 @@ func TestRegisterController(t *testing.T) {
 	}
 
 	register(1, 7, "one", 1)
-	update := kmsg.NewPtrUpdateFeaturesRequest()
-	update.Version = 2
-	update.FeatureUpdates = []kmsg.UpdateFeaturesRequestFeatureUpdate{{Feature: "some", MaxVersionLevel: 2, UpgradeType: 1}}
-	resp := w.updateFeatures(Call{Request: update}).response.(*kmsg.UpdateFeaturesResponse)
-	if resp.ErrorMessage == nil || !strings.Contains(*resp.ErrorMessage, "controller 1") {
-		t.Errorf("a level that controller 1 does not have: %+v", resp)
+	for _, c := range []struct {
+		voters, observers []int32
+		refusal           string // "": none
+	}{
+		{nil, nil, "controller 1 has its levels 1 to 1"}, // this node does not know who votes
+		{[]int32{1, 2}, nil, "controller 1 has its levels 1 to 1"},
+		{[]int32{2}, []int32{1}, "controller 1 has its levels 1 to 1"},
+		{[]int32{2}, nil, ""},
+		{[]int32{2, 3}, nil, "controller 3 is not registered"},
+	} {
+		w.opts.Quorum = func() (voters, observers []int32) { return c.voters, c.observers }
+		update := kmsg.NewPtrUpdateFeaturesRequest()
+		update.Version = 2
+		update.FeatureUpdates = []kmsg.UpdateFeaturesRequestFeatureUpdate{{Feature: "some", MaxVersionLevel: 2, UpgradeType: 1}}
+		resp := w.updateFeatures(Call{Request: update}).response.(*kmsg.UpdateFeaturesResponse)
+		said := ""
+		if resp.ErrorMessage != nil {
+			said = *resp.ErrorMessage
+		}
+		if (resp.ErrorCode == 0) != (c.refusal == "") || !strings.Contains(said, c.refusal) {
+			t.Errorf("voters %v, observers %v: %d %s, want %q", c.voters, c.observers, resp.ErrorCode, said, c.refusal)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -71,20 +72,48 @@ func (s *state) checkFeatureUpdate(u *kmsg.UpdateFeaturesRequestFeatureUpdate) e
 		return invalidUpdate(u, fmt.Sprintf("it is at %d, and an upgrade does not lower it", now))
 	case level > now && how != featureUpgrade:
 		return invalidUpdate(u, fmt.Sprintf("it is at %d, and a downgrade does not raise it", now))
+	case u.Feature == metadata.FeatureMetadata && level < now && metadata.RecordsChanged(level, now):
+		// Also an unsafe one, as in Kafka: the records are in the log.
+		return invalidUpdate(u, fmt.Sprintf("it is at %d, and there may be metadata that %d does not have", now, level))
 	}
 	return nil
 }
 
-// supportsFeature looks whether every registered node has the feature at that level.
+// supportsFeature looks whether every node has the feature at that level: those that are
+// registered, this one, and each that votes.
 func (s *state) supportsFeature(u *kmsg.UpdateFeaturesRequestFeatureUpdate) error {
-	for c := range s.image.Controllers() {
-		if err := hasLevel(u, "controller", c.ID, c.Features); err != nil {
+	if u.Feature == metadata.FeatureMetadata {
+		own := metadata.Feature{Name: u.Feature, Min: metadata.MinMetadataLevel, Max: metadata.MaxMetadataLevel}
+		if err := hasLevel(u, "controller", s.opts.NodeID, []metadata.Feature{own}); err != nil {
 			return err
 		}
+	}
+	if err := s.controllersSupport(u); err != nil {
+		return err
 	}
 	for b := range s.image.Brokers() {
 		if err := hasLevel(u, "broker", b.ID, b.Features); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// controllersSupport is about controllers. The registration of one that is not in the quorum
+// any more stays, since there is no way to take it back, and does not count.
+func (s *state) controllersSupport(u *kmsg.UpdateFeaturesRequestFeatureUpdate) error {
+	voters, observers := s.opts.Quorum()
+	for c := range s.image.Controllers() {
+		if len(voters) > 0 && !slices.Contains(voters, c.ID) && !slices.Contains(observers, c.ID) {
+			continue
+		}
+		if err := hasLevel(u, "controller", c.ID, c.Features); err != nil {
+			return err
+		}
+	}
+	for _, id := range voters {
+		if id != s.opts.NodeID && s.image.Controller(id) == nil {
+			return invalidUpdate(u, fmt.Sprintf("controller %d is not registered, so its levels are not known", id))
 		}
 	}
 	return nil

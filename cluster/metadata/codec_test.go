@@ -12,22 +12,33 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The bytes of each record are a promise: a change here is a change of the format.
-func TestRecordBytes(t *testing.T) {
+// What a level writes is a promise to every release that knows it, so the bytes of a level that
+// has been released never change. A new field or kind of record is written from the next level
+// on: it has no effect in the files of those before.
+func TestRecordBytesOfEachLevel(t *testing.T) {
+	for level := MinMetadataLevel; level <= MaxMetadataLevel; level++ {
+		t.Run(fmt.Sprint(level), func(t *testing.T) { recordBytes(t, level) })
+	}
+}
+
+func recordBytes(t *testing.T, level int16) {
 	byName := map[string]Record{}
 	for _, r := range samples() {
-		byName[Name(r)] = r
+		if _, err := writeVersion(r.kind(), level); err == nil {
+			byName[Name(r)] = r
+		}
 	}
 	shown := map[string]bool{}
-	datadriven.RunTest(t, "testdata/records", func(t *testing.T, d *datadriven.TestData) string {
-		var name string
-		d.ScanArgs(t, "kind", &name)
-		shown[name] = true
-		r, ok := byName[name]
+	name := fmt.Sprintf("testdata/records-level-%d", level)
+	datadriven.RunTest(t, name, func(t *testing.T, d *datadriven.TestData) string {
+		var kind string
+		d.ScanArgs(t, "kind", &kind)
+		shown[kind] = true
+		r, ok := byName[kind]
 		if !ok {
-			d.Fatalf(t, "no record %s", name)
+			d.Fatalf(t, "no record %s at level %d", kind, level)
 		}
-		b, err := EncodeRecord(r, MaxMetadataLevel)
+		b, err := EncodeRecord(r, level)
 		if err != nil {
 			d.Fatalf(t, "%v", err)
 		}
@@ -35,14 +46,14 @@ func TestRecordBytes(t *testing.T) {
 		if err != nil {
 			d.Fatalf(t, "%v", err)
 		}
-		if diff := cmp.Diff(r, decoded); diff != "" {
+		if diff := cmp.Diff(r, decoded); diff != "" && level == MaxMetadataLevel {
 			d.Fatalf(t, "%s", diff)
 		}
 		return hex.Dump(b)
 	})
-	for name := range byName {
-		if !shown[name] {
-			t.Errorf("testdata/records has no %s", name)
+	for kind := range byName {
+		if !shown[kind] {
+			t.Errorf("%s has no %s", name, kind)
 		}
 	}
 }
@@ -195,6 +206,22 @@ func TestWriteVersionFollowsTheLevel(t *testing.T) {
 		if _, err := writeVersion(k, kinds[k].levels[0]-1); err == nil {
 			t.Errorf("%s was written below its first level", kinds[k].name)
 		}
+	}
+}
+
+// A level cannot be lowered below one from which on something is written.
+func TestLevelsBetweenWhichRecordsChanged(t *testing.T) {
+	table := []recordKind{{"old", []int16{1, 3}}, {"new", []int16{4}}}
+	for _, c := range []struct {
+		low, high int16
+		changed   bool
+	}{{1, 1, false}, {1, 2, false}, {2, 3, true}, {1, 3, true}, {3, 3, false}, {3, 4, true}, {4, 5, false}, {1, 5, true}} {
+		if got := changedBetween(table, c.low, c.high); got != c.changed {
+			t.Errorf("between %d and %d: %v", c.low, c.high, got)
+		}
+	}
+	if RecordsChanged(MinMetadataLevel, MinMetadataLevel) || !RecordsChanged(MinMetadataLevel-1, MinMetadataLevel) {
+		t.Error("the table of versions does not begin at the lowest level")
 	}
 }
 

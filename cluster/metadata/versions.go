@@ -3,6 +3,7 @@ package metadata
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // FeatureMetadata is the feature whose level says which records, and which version of
@@ -55,7 +56,9 @@ type recordKind struct {
 	levels []int16
 }
 
-// kinds is the table of versions. A new version is a new element of levels.
+// kinds is the table of versions. A new version is a new element of levels, and a new kind a
+// row that begins with the level it came with. What a level that has been released writes never
+// changes: testdata has the bytes of each.
 var kinds = [kindsBound]recordKind{
 	kindNoOp:               {"NoOp", []int16{1}},
 	kindBootstrap:          {"Bootstrap", []int16{1}},
@@ -86,6 +89,16 @@ func writeVersion(k kind, level int16) (uint32, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s record needs %s %d, the cluster is at %d", row.name, FeatureMetadata, row.levels[0], level)
+}
+
+// RecordsChanged tells whether records are written at the level high that are not at low: then
+// what is in the metadata at high may not fit into low.
+func RecordsChanged(low, high int16) bool { return changedBetween(kinds[:], low, high) }
+
+func changedBetween(kinds []recordKind, low, high int16) bool {
+	return slices.ContainsFunc(kinds, func(k recordKind) bool {
+		return slices.ContainsFunc(k.levels, func(since int16) bool { return low < since && since <= high })
+	})
 }
 
 // checkVersion refuses a version of k that this code cannot read.
