@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,8 +77,8 @@ func (d *Dir) endDistrust() error {
 	if err := d.meta.write(d.o.FS, d.file(metaFile)); err != nil {
 		return err
 	}
-	d.marks.stale = [numMarkFiles]bool{true, true, true, true}
-	if err := d.marks.writeAll(); err != nil {
+	d.marks.stale = [numMarkFiles]bool{true, true, true, true, true}
+	if err := cmp.Or(d.marks.writeAll(), d.marks.write(segmentMarks)); err != nil {
 		return err
 	}
 	d.distrust = false

@@ -35,6 +35,10 @@
 // was promised: they are cut off, even if good batches follow. Everything that is kept
 // is synced before it counts as flushed. A start after a clean stop reads nothing.
 //
+// Segments that are not scanned must be as long as they were: a start compares their files
+// with what the directory has noted of them, and looks only into those that differ
+// (segments.go). Flipped bits in them are found when they are read for the first time.
+//
 // Marks on the disk must never claim more than is there, so each change has its order:
 //
 //	create       nothing: there are no files before the first change (birth.go)
@@ -61,7 +65,7 @@
 //
 // FORMAT.md has the bytes. Reading order: log.go (the state), birth.go, append.go, roll.go,
 // follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
-// ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go and recovery.go; move.go and
+// ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go, recovery.go and segments.go; move.go and
 // finish.go, how a log gets into another directory; the drivers are committer.go and
 // keeper.go.
 //

@@ -148,6 +148,7 @@ func (m *Move) reopen(now time.Time, path string) (*Log, error) {
 	d, want := m.future.dir, m.future
 	d.marks.lock()
 	o := &opening{d: d, now: now, unknown: d.marks.flushedUnknown}
+	o.known, _ = want.ended(true)
 	o.l = d.newLog(want.id, path, m.from.Config())
 	err := o.open()
 	d.marks.unlock()

@@ -145,7 +145,10 @@ func (k *Keeper) highWatermarks(time.Time) {
 	k.warn("high watermarks", k.d.checkpointHighWatermarks(k.o.HighWatermark))
 }
 
-func (k *Keeper) logStarts(time.Time) { k.warn("log starts", k.d.checkpointAllLogStarts()) }
+func (k *Keeper) logStarts(time.Time) {
+	k.warn("log starts", k.d.checkpointAllLogStarts())
+	k.warn("segments", k.d.checkpointSegments(false))
+}
 
 // warn logs what will be tried again; a failed disk has been logged already.
 func (k *Keeper) warn(what string, err error) {

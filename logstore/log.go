@@ -93,6 +93,9 @@ type Log struct {
 	// ahead is set while there may be zeros behind the end of the active segment (ahead.go).
 	// Changed under writer.
 	ahead atomic.Bool
+	// resegmented is set when segments have come, ended or gone since they were noted in the
+	// directory's segment checkpoint.
+	resegmented atomic.Bool
 }
 
 // logMarks are the offsets of a log, all guarded by Log.mu.

@@ -24,6 +24,8 @@ import (
 //	log-start-offset-checkpoint       start     a lost one lets deleted records reappear
 //	replication-offset-checkpoint     hw        a lost one lets the high watermark be
 //	                                            found again from the followers
+//	segment-checkpoint                segments  a lost one lets the next start look into
+//	                                            every segment (see segments.go)
 //
 // The maps are those of the files, also for partitions that could not be opened.
 type marks struct {
@@ -38,12 +40,16 @@ type marks struct {
 	recovery map[checkpoint.TopicPartition]int64
 	start    map[checkpoint.TopicPartition]int64
 	hw       map[checkpoint.TopicPartition]int64
+	segments map[checkpoint.TopicIDPartition][]checkpoint.Segment
 
 	stale [numMarkFiles]bool // the map holds what the file does not
 
 	// flushedUnknown says that the flushed offsets could not be read: then nobody can
 	// tell a torn tail from damage, so bad bytes count as damage.
 	flushedUnknown error
+	// startUnknown says the same of the log starts: then nobody can tell whether retention
+	// has removed what a log may begin with.
+	startUnknown error
 }
 
 func newMarks(fs vfs.FS, dir string) *marks {
@@ -55,7 +61,7 @@ func (m *marks) unlock() { <-m.turn }
 
 func (m *marks) file(name string) string { return filepath.Join(m.dir, name) }
 
-// load reads all four files. One in a bad format is reported to warn and counts as
+// load reads all files. One in a bad format is reported to warn and counts as
 // empty: recovery then scans from the first segment, the log start is the first
 // segment's.
 func (m *marks) load(warn func(err error)) error {
@@ -78,6 +84,9 @@ func (m *marks) load(warn func(err error)) error {
 		offsets, err := checkpoint.ReadOffsets(m.fs, m.file(name))
 		if errors.As(err, &bad) {
 			warn(err)
+			if name == checkpoint.LogStartFile {
+				m.startUnknown = err
+			}
 			offsets, err = map[checkpoint.TopicPartition]int64{}, nil
 		}
 		if err != nil {
@@ -85,7 +94,7 @@ func (m *marks) load(warn func(err error)) error {
 		}
 		*into = offsets
 	}
-	return nil
+	return m.loadSegments(warn)
 }
 
 // persisted is the offset below which the files of a partition must be whole: a
@@ -103,7 +112,7 @@ func (m *marks) persistedRecovery(id ID) int64 {
 	return m.recovery[id.name()]
 }
 
-// markFile is one of the four files.
+// markFile is one of the files.
 type markFile int8
 
 // The order is that of writing: a recovery point also vouches for what is flushed, so
@@ -113,6 +122,7 @@ const (
 	recoveryMarks
 	startMarks
 	highWatermarkMarks
+	segmentMarks
 	numMarkFiles
 )
 
@@ -125,7 +135,7 @@ func set[K comparable](into map[K]int64, key K, o int64) bool {
 	return true
 }
 
-func drop[K comparable](from map[K]int64, key K) bool {
+func drop[K comparable, V any](from map[K]V, key K) bool {
 	_, ok := from[key]
 	delete(from, key)
 	return ok
@@ -164,8 +174,9 @@ func (m *marks) remove(ids []ID) error {
 		m.note(recoveryMarks, drop(m.recovery, id.name()))
 		m.note(startMarks, drop(m.start, id.name()))
 		m.note(highWatermarkMarks, drop(m.hw, id.name()))
+		m.note(segmentMarks, drop(m.segments, id.key()))
 	}
-	return m.writeAll()
+	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks, segmentMarks)
 }
 
 // prune forgets the marks under names that no directory bears. Flushed offsets stay:
@@ -180,6 +191,7 @@ func (m *marks) prune(names map[checkpoint.TopicPartition]bool) {
 	}
 }
 
+// writeAll writes what is promised of the logs, not what is only known of their segments.
 func (m *marks) writeAll() error {
 	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks)
 }
@@ -207,6 +219,8 @@ func (m *marks) writeOne(f markFile) error {
 		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.RecoveryPointFile), m.recovery)
 	case startMarks:
 		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.LogStartFile), m.start)
+	case segmentMarks:
+		return checkpoint.WriteSegments(m.fs, m.file(checkpoint.SegmentsFile), m.segments)
 	default:
 		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.HighWatermarkFile), m.hw)
 	}

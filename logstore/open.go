@@ -391,6 +391,7 @@ func (j *openJob) findMissing() {
 		}
 	}
 	j.d.marks.prune(names)
+	j.d.marks.pruneSegments(have)
 }
 
 func (r *OpenReport) sort() {

@@ -33,7 +33,7 @@ import (
 // Besides checksums, what counts as bad is: an offset or a leader epoch that falls
 // back, which shows bytes from before a truncation under newer ones, and a segment that
 // does not begin where the one before ends, whose missing neighbour was lost with its
-// directory entry.
+// directory entry. That goes for the segments that are not looked at as well (segments.go).
 
 // opening is one partition directory on its way to a Log.
 type opening struct {
@@ -46,6 +46,7 @@ type opening struct {
 	persisted int64
 	unknown   error
 	clean     bool
+	known     []checkpoint.Segment // of an earlier run
 
 	segs        []*segment.Segment
 	snapshots   []int64
@@ -74,6 +75,9 @@ func (o *opening) open() error {
 	d, id := o.d, o.l.id
 	o.from = d.marks.recovery[id.name()]
 	o.persisted = d.marks.persisted(id)
+	if o.known == nil {
+		o.known = d.marks.segments[id.key()]
+	}
 	if o.clean {
 		// The stop flushed everything, so the recovery points say it all.
 		o.persisted, o.unknown = o.from, nil
@@ -219,9 +223,17 @@ func (o *opening) findEnd() error {
 	}
 	l.marks.start = max(start, o.segs[0].BaseOffset())
 	end := o.from
-	if o.clean = o.clean && o.plausibleEnd(end); !o.clean {
+	o.clean = o.clean && o.plausibleEnd(end)
+	unread := len(o.segs)
+	if !o.clean {
+		unread = o.firstToScan()
+	}
+	if err := o.checkSegments(start, unread); err != nil {
+		return err
+	}
+	if !o.clean {
 		var err error
-		if end, err = o.scan(); err != nil {
+		if end, err = o.scan(unread); err != nil {
 			return err
 		}
 		l.tailKnown = true
@@ -291,14 +303,19 @@ type badSpot struct {
 	cause error
 }
 
-// scan reads everything from the recovery point on, and cuts off a torn tail. It
-// returns the log end.
-func (o *opening) scan() (end int64, err error) {
+// firstToScan is the segment with the recovery point.
+func (o *opening) firstToScan() int {
 	first := max(floor(o.segs, o.from), 0)
 	o.from = max(o.from, o.segs[first].BaseOffset())
 	if first > 0 && o.from == o.segs[first].BaseOffset() {
 		first-- // it must end here: it may have been cut before the roll
 	}
+	return first
+}
+
+// scan reads everything from the recovery point on, which lies in the first segment that is
+// given, and cuts off a torn tail. It returns the log end.
+func (o *opening) scan(first int) (end int64, err error) {
 	o.l.epochs.TruncateFromEnd(o.from)
 	o.lastEpoch = -1
 	if e, ok := o.l.epochs.Latest(); ok {

@@ -160,6 +160,13 @@ func (d *Dir) deleteSegments(l *Log, victims []victim) ([]DeletedSegment, error)
 		return nil, err
 	}
 	oneByOne := err != nil
+	if oneByOne {
+		err = d.forgetSegments()
+	}
+	if oneByOne && err != nil {
+		l.takeBack(victims)
+		return nil, err
+	}
 	deleted := make([]DeletedSegment, 0, len(victims))
 	for _, v := range victims {
 		err := l.deleteSegment(v.seg)

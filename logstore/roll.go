@@ -112,6 +112,7 @@ func (l *Log) roll(now time.Time, base int64) error {
 	l.dirUnsynced = true
 	l.recovery.due = true
 	l.mu.Unlock()
+	l.resegmented.Store(true)
 	l.producers.SetEndOffset(base)
 	if _, err := l.producers.TakeSnapshot(false); err != nil && !isNoSpace(err) {
 		return l.ioError("roll", err)

@@ -279,6 +279,7 @@ func (l *Log) setSegments(segs []*segment.Segment) {
 	defer l.mu.Unlock()
 	l.segs = segs
 	l.dirUnsynced = true
+	l.resegmented.Store(true)
 }
 
 // TruncateFullyAndStartAt drops everything and goes on at o, as a follower does whose

@@ -77,6 +77,34 @@ func TestFlushedRoundTrip(t *testing.T) {
 	}
 }
 
+func TestSegmentsRoundTrip(t *testing.T) {
+	fs := newFS(t)
+	want := map[TopicIDPartition][]Segment{{testID, 3}: {{0, 138, 2}, {2, 70, 3}}, {testID, 0}: {{5, 1, 1<<63 - 1}}}
+	if err := WriteSegments(fs, testFile, want); err != nil {
+		t.Fatal(err)
+	}
+	const text = "0\n3\nAQIDBAUGBwgJCgsMDQ4PEA 0 5 1 9223372036854775807\nAQIDBAUGBwgJCgsMDQ4PEA 3 0 138 2\nAQIDBAUGBwgJCgsMDQ4PEA 3 2 70 3\n"
+	if got := get(t, fs); got != text+crcLine([]byte(text))+"\n" {
+		t.Errorf("file\n%s, want\n%s", got, text)
+	}
+	got, err := ReadSegments(fs, testFile)
+	if err != nil || cmp.Diff(got, want) != "" {
+		t.Errorf("%v, %v", got, err)
+	}
+	var format *FormatError
+	for _, bad := range []string{
+		"0\n1\nAQIDBAUGBwgJCgsMDQ4PEA 0 5 1\n",
+		"0\n1\nAQIDBAUGBwgJCgsMDQ4PEA 0 5 1 x\n",
+		"0\n1\n? 0 5 1 6\n",
+		"0\n2\nAQIDBAUGBwgJCgsMDQ4PEA 3 2 70 3\nAQIDBAUGBwgJCgsMDQ4PEA 3 0 138 2\n",
+	} {
+		put(t, fs, bad+crcLine([]byte(bad))+"\n")
+		if got, err := ReadSegments(fs, testFile); !errors.As(err, &format) {
+			t.Errorf("%q: %v, %v", bad, got, err)
+		}
+	}
+}
+
 // TestFlushedNoticesEveryChange: no byte of the file can change unnoticed, since it
 // decides between a torn tail and damage.
 func TestFlushedNoticesEveryChange(t *testing.T) {
@@ -310,6 +338,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("0\n1\na 0 1\n"))
 	f.Add([]byte("version: 0\ntopic_id: AQIDBAUGBwgJCgsMDQ4PEA\n"))
 	f.Add([]byte(withCRC("0\n1\nAQIDBAUGBwgJCgsMDQ4PEA 0 1\n")))
+	f.Add([]byte(withCRC("0\n1\nAQIDBAUGBwgJCgsMDQ4PEA 0 1 70 2\n")))
 	f.Add([]byte(`{"version":0,"brokerEpoch":42}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		mem := newFS(t)
@@ -324,6 +353,15 @@ func FuzzRead(f *testing.F) {
 				t.Fatal(err)
 			}
 			if again, err := ReadFlushed(mem, testFile); err != nil || !maps.Equal(again, offsets) {
+				t.Fatalf("%v, %v", again, err)
+			}
+			put(t, mem, string(data))
+		}
+		if segments, err := ReadSegments(mem, testFile); err == nil {
+			if err := WriteSegments(mem, testFile, segments); err != nil {
+				t.Fatal(err)
+			}
+			if again, err := ReadSegments(mem, testFile); err != nil || cmp.Diff(again, segments) != "" {
 				t.Fatalf("%v, %v", again, err)
 			}
 			put(t, mem, string(data))

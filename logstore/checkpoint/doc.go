@@ -16,14 +16,15 @@
 //	log-start-offset-checkpoint           log directory  topic partition offset
 //	cleaner-offset-checkpoint             log directory  topic partition offset
 //	flushed-offset-checkpoint             log directory  topicId partition offset, then a CRC line
+//	segment-checkpoint                    log directory  topicId partition baseOffset size endOffset, then a CRC line
 //	leader-epoch-checkpoint               partition      epoch startOffset
 //	partition.metadata                    partition      version: 0 / topic_id: <22 characters>
 //	.kafka_cleanshutdown                  log directory  {"version":0,"brokerEpoch":12}
 //
-// flushed-offset-checkpoint is ours; all others are Kafka's. It decides whether bad
+// flushed-offset-checkpoint and segment-checkpoint are ours; all others are Kafka's. The first decides whether bad
 // bytes are a torn tail or damage, so it carries a CRC-32C of everything before its
 // last line, and is keyed by topic id, so that a topic created again under an old name
-// never inherits the old one's flushed offset.
+// never inherits the old one's flushed offset. So it is with what the second knows.
 //
 // Every write goes through vfs.WriteFileAtomic: a crash leaves the old file or the new
 // one. A file that is missing or empty reads as no entries, as in Kafka. Anything else

@@ -248,7 +248,7 @@ func FuzzFile(f *testing.F) {
 	names := []string{
 		"orders-0/00000000000000000000.log", "orders-0/00000000000000000000.index", "orders-0/00000000000000000006.timeindex",
 		"orders-0/00000000000000000006.txnindex", "orders-0/00000000000000000006.snapshot", "orders-0/leader-epoch-checkpoint",
-		"orders-0/partition.metadata", "meta.properties", "flushed-offset-checkpoint", "recovery-point-offset-checkpoint", ".kafka_cleanshutdown",
+		"orders-0/partition.metadata", "meta.properties", "flushed-offset-checkpoint", "segment-checkpoint", "recovery-point-offset-checkpoint", ".kafka_cleanshutdown",
 	}
 	fsys := written(f)
 	for i, name := range names {

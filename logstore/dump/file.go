@@ -62,6 +62,8 @@ func (d *dumper) reader() func() error {
 		return d.properties
 	case checkpoint.FlushedFile:
 		return d.flushed
+	case checkpoint.SegmentsFile:
+		return d.segments
 	case checkpoint.CleanShutdownFile:
 		return d.cleanShutdown
 	case checkpoint.RecoveryPointFile, checkpoint.HighWatermarkFile, checkpoint.LogStartFile, checkpoint.CleanerFile:

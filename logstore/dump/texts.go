@@ -95,11 +95,31 @@ func (d *dumper) flushed() error {
 	return nil
 }
 
+func (d *dumper) segments() error {
+	if err := d.exists(); err != nil {
+		return err
+	}
+	segments, err := checkpoint.ReadSegments(d.FS, d.name)
+	if err != nil {
+		return d.unreadable(err)
+	}
+	for _, p := range sortedKeys(segments, compareIDs) {
+		for _, s := range segments[p] {
+			err := d.emit("segment", Field{"topic_id", p.TopicID}, Field{"partition", p.Partition},
+				Field{"base_offset", s.Base}, Field{"size", s.Size}, Field{"end_offset", s.End})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func compareIDs(a, b checkpoint.TopicIDPartition) int {
 	return cmp.Or(bytes.Compare(a.TopicID[:], b.TopicID[:]), cmp.Compare(a.Partition, b.Partition))
 }
 
-func sortedKeys[K comparable](of map[K]int64, compare func(a, b K) int) []K {
+func sortedKeys[K comparable, V any](of map[K]V, compare func(a, b K) int) []K {
 	keys := make([]K, 0, len(of))
 	for key := range of {
 		keys = append(keys, key)

@@ -77,6 +77,9 @@ func (s *Segment) currentGeneration() uint32 {
 
 func (s *Segment) read(f *openFile, p ReadParams) (ReadResult, error) {
 	first, found, err := s.find(f, p.Offset)
+	if err == nil && (!found || first.BaseOffset > p.Offset) {
+		err = s.verifyGap(f, p.Offset)
+	}
 	if err != nil || !found {
 		return ReadResult{}, err
 	}

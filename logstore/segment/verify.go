@@ -1,6 +1,9 @@
 package segment
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // coldBytes are those that were in the file when the segment was opened, [0, end): the
 // CRC of each batch in them is checked the first time that it is read. What is appended
@@ -84,7 +87,7 @@ func (s *Segment) verify(f *openFile, from, to int64) error {
 		if !cold || gap.to > size {
 			return nil
 		}
-		reached, err := s.verifyGap(f, gap, min(to, size), size)
+		reached, err := s.verifyExtent(f, gap, min(to, size), size)
 		s.mu.Lock()
 		if s.generation == generation {
 			s.cold.add(extent{gap.from, reached})
@@ -97,9 +100,9 @@ func (s *Segment) verify(f *openFile, from, to int64) error {
 	}
 }
 
-// verifyGap checks batches from the start of a gap to at least its end, unless a batch
+// verifyExtent checks batches from the start of a gap to at least its end, unless a batch
 // would end behind stop. It returns where it stopped.
-func (s *Segment) verifyGap(f *openFile, gap extent, stop, size int64) (reached int64, err error) {
+func (s *Segment) verifyExtent(f *openFile, gap extent, stop, size int64) (reached int64, err error) {
 	sc := s.scanFrom(f, gap.from, stop, size, s.base)
 	defer sc.close()
 	for sc.pos < gap.to {
@@ -109,6 +112,59 @@ func (s *Segment) verifyGap(f *openFile, gap extent, stop, size int64) (reached 
 		}
 	}
 	return sc.pos, nil
+}
+
+// verifyGap is for an offset that no batch holds, as far as headers tell that nobody has
+// checked: in one with a flipped bit a batch ends too early, or begins too late. Whatever lies
+// before the gap is checked, and that what comes behind it follows.
+func (s *Segment) verifyGap(f *openFile, offset int64) error {
+	start, indexed, err := s.indexedBelow(offset)
+	if err != nil {
+		return err
+	}
+	end, err := s.walkOverGap(f, start, indexed, offset)
+	if errors.Is(err, errUnfit) {
+		start = 0
+		end, err = s.walkOverGap(f, start, -1, offset)
+	}
+	if err != nil {
+		return err
+	}
+	return s.verify(f, start, end)
+}
+
+// indexedBelow is the last index entry at or below an offset; position 0 and -1 if there is none.
+func (s *Segment) indexedBelow(offset int64) (pos, last int64, err error) {
+	if err := s.rlockContent(); err != nil {
+		return 0, -1, err
+	}
+	defer s.mu.RUnlock()
+	i := s.content.offsets.floor(offset - s.base)
+	if i < 0 {
+		return 0, -1, nil
+	}
+	last, pos = s.content.offsets.entry(i)
+	return pos, s.base + last, nil
+}
+
+// walkOverGap walks to the second batch behind a gap, or the end, and returns where it is.
+func (s *Segment) walkOverGap(f *openFile, start, indexed, offset int64) (end int64, err error) {
+	w := s.walkFrom(f, start, s.Size(), s.base)
+	defer w.close()
+	for behind := 0; behind < 2; {
+		v, pos, err := w.next()
+		if indexed >= 0 && (isCorrupt(err) || v != nil && v.LastOffset() != indexed) {
+			return 0, errUnfit
+		}
+		if err != nil || v == nil {
+			return pos, err
+		}
+		indexed, end = -1, pos
+		if v.BaseOffset() > offset {
+			behind++
+		}
+	}
+	return end, nil
 }
 
 // scanFrom returns a scanner over the batches from pos, the start of one, up to stop,

@@ -1,0 +1,193 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
+	"github.com/klamm-mq/klamm/logstore/segment"
+)
+
+// What a start finds out about the segments that it does not read.
+//
+// A segment must reach up to where the next one begins, and the last one, after a clean stop,
+// up to where the log ended. To see that in the files is to open two of each segment, which
+// takes minutes where there are many and the disk is slow. So the directory notes how long
+// the log files are whose ends are known, a minute after a segment has ended and at a clean
+// stop, and a start looks only into those that are not as they were noted:
+//
+//	in the checkpoint        in the directory       what is done
+//	base 0, 900 bytes, 40    0.log, 900 bytes       nothing
+//	base 40, 800 bytes, 77   40.log, 512 bytes      it is read: does it end at 77?
+//	                         77.log, next to last   it is read: does it end at 90?
+//	base 90, 100 bytes, 95   90.log, the last       nothing if the stop was clean and the log ended at 95
+//
+// What was cut off, emptied, deleted from between others, or replaced by an older copy is
+// damage then, before anybody reads the log, follows or elects this replica. So is a log
+// that begins above a segment that was noted and that nobody has deleted. The checkpoint itself
+// promises nothing: where it is missing, or older than the files, they are looked into.
+//
+// Where topics are compacted, a segment of Kafka's may end below the next one.
+
+func (m *marks) loadSegments(warn func(err error)) error {
+	var bad *checkpoint.FormatError
+	segments, err := checkpoint.ReadSegments(m.fs, m.file(checkpoint.SegmentsFile))
+	if errors.As(err, &bad) {
+		warn(err)
+		segments, err = map[checkpoint.TopicIDPartition][]checkpoint.Segment{}, nil
+	}
+	m.segments = segments
+	return err
+}
+
+func (m *marks) setSegments(id ID, ended []checkpoint.Segment) {
+	if slices.Equal(m.segments[id.key()], ended) {
+		return
+	}
+	m.note(segmentMarks, true)
+	if len(ended) == 0 {
+		delete(m.segments, id.key())
+		return
+	}
+	m.segments[id.key()] = ended
+}
+
+// pruneSegments forgets those of partitions that are not here.
+func (m *marks) pruneSegments(have map[checkpoint.TopicIDPartition]bool) {
+	before := len(m.segments)
+	maps.DeleteFunc(m.segments, func(key checkpoint.TopicIDPartition, _ []checkpoint.Segment) bool { return !have[key] })
+	m.note(segmentMarks, len(m.segments) < before)
+}
+
+// voidSegments removes the file where there is no room to write it.
+func (m *marks) voidSegments() error {
+	m.note(segmentMarks, true)
+	if err := m.fs.Remove(m.file(checkpoint.SegmentsFile)); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return m.fs.SyncDir(m.dir)
+}
+
+// ended is what is known of the log's segments. The last one has ended only when the log is
+// closed. false if the log is about to be cut.
+func (l *Log) ended(closed bool) ([]checkpoint.Segment, bool) {
+	l.mu.RLock()
+	b := bounds{segs: l.segs, end: l.marks.end}
+	steady := l.marks.ceiling == noCeiling
+	l.mu.RUnlock()
+	n := len(b.segs)
+	if !closed {
+		n--
+	}
+	ended := make([]checkpoint.Segment, 0, n)
+	for i, s := range b.segs[:n] {
+		if size := s.Size(); size > 0 {
+			ended = append(ended, checkpoint.Segment{Base: s.BaseOffset(), Size: size, End: b.upperBound(i)})
+		}
+	}
+	return ended, steady
+}
+
+// checkpointSegments notes the segments that have ended since the last time, all of them when
+// the logs are closed. Nobody is promised anything, so a log that has failed is left out.
+func (d *Dir) checkpointSegments(closed bool) error {
+	d.marks.lock()
+	defer d.marks.unlock()
+	for _, l := range d.everyLog() {
+		if !closed && !l.resegmented.Load() || l.isClosed() || l.Failure() != nil {
+			continue
+		}
+		l.resegmented.Store(false)
+		ended, steady := l.ended(closed)
+		if !steady {
+			l.resegmented.Store(true)
+			continue
+		}
+		d.marks.setSegments(l.id, ended)
+	}
+	if err := d.marks.write(segmentMarks); err != nil {
+		return d.checkpointError(err)
+	}
+	return nil
+}
+
+// noteSegments is for a clean stop, which does without where there is no room.
+func (d *Dir) noteSegments() error {
+	err := d.checkpointSegments(true)
+	if err != nil && d.Err() == nil {
+		d.o.Logger.Warn("the next start looks into every segment", "dir", d.o.Path, "err", err)
+		return nil
+	}
+	return err
+}
+
+// forgetSegments makes durable that nothing is known, before a segment goes of which the log
+// start does not say so.
+func (d *Dir) forgetSegments() error {
+	d.marks.lock()
+	defer d.marks.unlock()
+	if err := d.marks.voidSegments(); err != nil {
+		return d.checkpointError(err)
+	}
+	return nil
+}
+
+// checkSegments looks at the first n segments and what was there before them; all of them,
+// if the stop was clean, with the last one.
+func (o *opening) checkSegments(start int64, n int) error {
+	if err := o.checkBeginning(start); err != nil {
+		return err
+	}
+	for i, s := range o.segs[:min(n, len(o.segs)-1)] {
+		if err := o.checkEnd(s, o.segs[i+1].BaseOffset()); err != nil {
+			return err
+		}
+	}
+	if n < len(o.segs) {
+		return nil
+	}
+	last := o.segs[len(o.segs)-1]
+	if last.Size() == 0 { // and the log ends at its base
+		return nil
+	}
+	return o.checkEnd(last, o.from)
+}
+
+// checkBeginning: whatever was noted below the first segment, retention has deleted, or a
+// truncation, both of which say so before they do.
+func (o *opening) checkBeginning(start int64) error {
+	first := o.segs[0].BaseOffset()
+	for _, k := range o.known {
+		if o.d.marks.startUnknown == nil && k.End > start && k.End <= min(first, o.persisted) {
+			return o.damage(o.l.file(segment.FileName(k.Base, segment.LogSuffix)), -1, max(k.Base, start),
+				fmt.Errorf("the segment that reaches from offset %d to %d is missing; the log starts at %d", k.Base, k.End, start))
+		}
+	}
+	return nil
+}
+
+// checkEnd: s must reach up to an offset.
+func (o *opening) checkEnd(s *segment.Segment, end int64) error {
+	i, noted := slices.BinarySearchFunc(o.known, s.BaseOffset(), func(k checkpoint.Segment, base int64) int {
+		return int(max(-1, min(1, k.Base-base)))
+	})
+	if noted && o.known[i] == (checkpoint.Segment{Base: s.BaseOffset(), Size: s.Size(), End: end}) {
+		return nil
+	}
+	o.l.resegmented.Store(true)
+	next, err := s.NextOffset()
+	if err != nil {
+		return unreadable(s.Path(), err)
+	}
+	compacted := o.l.Config().Compact && !noted && s.Size() > 0 && next < end
+	if next == end || compacted {
+		return nil
+	}
+	return o.damage(s.Path(), s.Size(), min(next, end), fmt.Errorf("the segment has to end at offset %d, but it ends at %d", end, next))
+}
