@@ -46,7 +46,7 @@ type node struct {
 	c    *cluster
 	id   int32
 	wipe byte // how often its disk was replaced
-	lost byte // how often its log was deleted, and the disk stayed
+	logs byte // how often its log was deleted, and the disk stayed
 	disk *vfs.CrashFS
 	lost *vfs.CrashFS // that was in its place
 	door *Door        // of this process; nil: its listener is Raft's alone
@@ -103,7 +103,7 @@ func (n *node) voter() Voter {
 
 // newID is what a node draws that finds its log gone.
 func (n *node) newID() []byte {
-	return append([]byte{12: 'l', 13: 'o', 14: n.lost}, byte(n.id))
+	return append([]byte{12: 'l', 13: 'o', 14: n.logs}, byte(n.id))
 }
 
 func (n *node) host() string    { return fmt.Sprintf("broker-%d", n.id) }
@@ -132,7 +132,7 @@ func (n *node) start() {
 		stream = n.serveDoor(ln)
 	}
 	log, err := Open(Options{
-		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Joined: n.lost > 0, IDs: bytes.NewReader(n.newID()), Dir: "/metadata", FS: hookfs.Wrap(n.disk.Process(), true, n.sync), Stores: FileStores,
+		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Joined: n.logs > 0, IDs: bytes.NewReader(n.newID()), Dir: "/metadata", FS: hookfs.Wrap(n.disk.Process(), true, n.sync), Stores: FileStores,
 		Stream: stream, Refuses: n.refuses, Reserve: smallReserve(), Space: n.space, Timing: n.c.timing, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },

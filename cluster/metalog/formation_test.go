@@ -107,7 +107,7 @@ func (n *node) replaceDisk() {
 
 // loseLog takes the log away from a disk that stays.
 func (n *node) loseLog() {
-	n.lost++
+	n.logs++
 	n.disk = vfs.NewCrash(rand.NewPCG(3, uint64(n.id)))
 }
 
