@@ -22,7 +22,7 @@ func (l *Log) writeAhead(now time.Time, c *Config, seg *segment.Segment, n int) 
 	}
 	written, err := seg.WriteAhead(segment.AheadParams{
 		Now: now, AppendBytes: n, BlockBytes: int(c.WriteAheadBytes), HotBytes: int(c.HotBytes),
-		MaxBytes: int64(c.SegmentBytes),
+		MaxBytes: int64(c.SegmentBytes), Reserve: l.dir.space.reservable(),
 	})
 	if err != nil {
 		l.dir.o.Logger.Debug("nothing is written ahead for a while", "log", l.path, "err", err)

@@ -2,9 +2,11 @@ package logstore
 
 import (
 	"errors"
+	"math"
 	"sync/atomic"
 	"syscall"
 
+	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 )
 
@@ -17,8 +19,10 @@ type space struct {
 	reserve uint64
 	extra   uint64
 	full    atomic.Bool
-	// unseen counts bytes appended since the room was last looked at; every checkEvery
-	// bytes an append looks for itself, between two ticks of the keeper.
+	// room is what there was when it was last looked at. unseen counts bytes appended, and
+	// asked for ahead, since then; every checkEvery bytes an append looks for itself, between
+	// two ticks of the keeper.
+	room       atomic.Int64
 	unseen     atomic.Int64
 	checkEvery int64
 }
@@ -41,7 +45,21 @@ func newSpace(reserve uint64, s vfs.Space) *space {
 	if reserve == 0 {
 		reserve = min(max(s.TotalBytes/100, minReserveBytes), maxReserveBytes, max(s.TotalBytes/10, smallReserveBytes))
 	}
-	return &space{reserve: reserve, extra: reserve / 4, checkEvery: max(minCheckEvery, min(maxCheckEvery, int64(reserve/4)))}
+	made := &space{reserve: reserve, extra: reserve / 4, checkEvery: max(minCheckEvery, min(maxCheckEvery, int64(reserve/4)))}
+	made.room.Store(saturated(s.AvailBytes))
+	return made
+}
+
+func saturated(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+
+// reservable is how much an append may ask the disk for at once, beyond what it needs: nothing
+// where that alone could make the directory full. What many logs have asked for is gone for
+// metadata and for all others until they are quiet.
+func (s *space) reservable() int64 {
+	if s.room.Load()-s.unseen.Load()-segment.ReserveBytes < saturated(s.reserve+s.extra) {
+		return 0
+	}
+	return segment.ReserveBytes
 }
 
 // observe updates the state from what the file system has now, and reports a change.
@@ -49,6 +67,7 @@ func (s *space) observe(now vfs.Space) (full, changed bool) {
 	was := s.full.Load()
 	full = now.AvailBytes < s.reserve || was && now.AvailBytes < s.reserve+s.extra
 	s.full.Store(full)
+	s.room.Store(saturated(now.AvailBytes))
 	s.unseen.Store(0)
 	return full, full != was
 }

@@ -46,8 +46,8 @@ const (
 	aheadRetryMs = 60_000
 )
 
-// reserveBytes is for how much the file system is asked at once.
-const reserveBytes = 4 << 20
+// ReserveBytes is for how much the file system should be asked at once.
+const ReserveBytes = 4 << 20
 
 // MaxBlockBytes is the size of the largest block of zeros.
 const MaxBlockBytes = 256 << 10
@@ -63,12 +63,13 @@ type AheadParams struct {
 	BlockBytes  int   // of a block of zeros; 1 to MaxBlockBytes
 	MaxBytes    int64 // of the segment: the disk is asked for no more
 	HotBytes    int   // appended within a second, they make the segment hot
+	Reserve     int64 // the disk is asked for so much at once; 0: for nothing
 }
 
 // WriteAhead writes a block of zeros behind the end if the next append would be the first to
-// need it, and if the segment is hot. It returns how many bytes it has written. It is called
-// before the append, serialised with it. An error is of no consequence for the segment: it
-// goes on without.
+// need it, and if the segment is hot. It returns how many bytes it has written and taken of the
+// disk. It is called before the append, serialised with it. An error is of no consequence for
+// the segment: it goes on without.
 func (s *Segment) WriteAhead(p AheadParams) (int, error) {
 	from, due := s.aheadDue(p.Now.UnixMilli(), p)
 	if !due {
@@ -79,33 +80,37 @@ func (s *Segment) WriteAhead(p AheadParams) (int, error) {
 		return 0, fmt.Errorf("prepare segment %d: %w", s.base, err)
 	}
 	defer s.releaseWritten(f)
-	s.reserve(f, from, p)
+	reserved := s.reserve(f, from, p)
 	written, err := f.WriteAt(zeros[:p.BlockBytes], from)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		s.tail, s.ahead.retryMs = true, p.Now.UnixMilli()+aheadRetryMs
-		return written, fmt.Errorf("prepare segment %d: %w", s.base, err)
+		return reserved + written, fmt.Errorf("prepare segment %d: %w", s.base, err)
 	}
 	s.ahead.end = from + int64(p.BlockBytes)
-	return written, nil
+	return reserved + written, nil
 }
 
 // reserve asks for the blocks from a position on, if the one at it has not been asked for.
 // A refusal, of a full disk too, means no more than that writes find their own.
-func (s *Segment) reserve(f vfs.File, from int64, p AheadParams) {
+func (s *Segment) reserve(f vfs.File, from int64, p AheadParams) (taken int) {
 	s.mu.RLock()
 	reserved, due := s.ahead.reserved, !s.ahead.ownBlocks && from+int64(p.BlockBytes) > s.ahead.reserved
 	s.mu.RUnlock()
 	from = max(from, reserved)
-	n := min(reserveBytes, p.MaxBytes-from)
+	n := min(p.Reserve, p.MaxBytes-from)
 	if !due || n < int64(p.BlockBytes) {
-		return
+		return 0
 	}
 	err := vfs.Reserve(f, from, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ahead.reserved, s.ahead.ownBlocks = from+n, err != nil
+	if s.ahead.ownBlocks = err != nil; err != nil {
+		return 0
+	}
+	s.ahead.reserved = from + n
+	return int(n)
 }
 
 // aheadDue counts the append, and tells where a block of zeros should begin, if one should.

@@ -28,11 +28,14 @@ func TestReservedBlocks(t *testing.T) {
 	}
 	defer s.Abandon()
 	v := testBatch(0, 1, 100, 1000)
-	_, err = s.WriteAhead(AheadParams{Now: testNow, AppendBytes: len(v), BlockBytes: block, MaxBytes: limit})
+	taken, err := s.WriteAhead(AheadParams{Now: testNow, AppendBytes: len(v), BlockBytes: block, MaxBytes: limit, Reserve: ReserveBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, s, v)
+	if taken != limit+block {
+		t.Errorf("it took %d bytes, want %d and the zeros", taken, limit)
+	}
 	if got := diskBytes(t, s); got < limit {
 		t.Errorf("%d bytes of the disk are the file's, want %d", got, limit)
 	}
@@ -44,5 +47,23 @@ func TestReservedBlocks(t *testing.T) {
 	}
 	if got := diskBytes(t, s); got > 2*block {
 		t.Errorf("after the cut %d bytes of the disk are the file's, which has %d", got, fileSize(t, s))
+	}
+}
+
+// TestNothingIsReserved where nothing may be: the zeros are there all the same.
+func TestNothingIsReserved(t *testing.T) {
+	const block = 4096
+	s, err := Create(t.TempDir(), 0, testNow, testOptions(vfs.OS()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Abandon()
+	v := testBatch(0, 1, 100, 1000)
+	taken, err := s.WriteAhead(AheadParams{Now: testNow, AppendBytes: len(v), BlockBytes: block, MaxBytes: 1 << 20})
+	if err != nil || taken != block {
+		t.Errorf("it took %d bytes, %v, want %d", taken, err, block)
+	}
+	if got := diskBytes(t, s); got > 2*block {
+		t.Errorf("%d bytes of the disk are the file's", got)
 	}
 }

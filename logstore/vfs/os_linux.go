@@ -61,11 +61,12 @@ func control(f *os.File, op string, call func(fd int) error) error {
 
 // Reserve asks the file system for blocks of the disk for n bytes of a file from a position
 // on. The file's size, and what is read from it, stay as they are; to cut the file at its
-// size gives them back. It does nothing to a file that is not the operating system's.
+// size gives them back. A file that is not the operating system's has none to ask for:
+// errors.ErrUnsupported.
 func Reserve(f File, from, n int64) error {
 	file := f.OS()
 	if file == nil {
-		return nil
+		return errors.ErrUnsupported
 	}
 	return control(file, "fallocate", func(fd int) error {
 		return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, from, n)

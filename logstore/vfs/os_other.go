@@ -3,6 +3,7 @@
 package vfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"runtime"
@@ -16,7 +17,7 @@ func openFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
 func syncData(f *os.File) error { return f.Sync() }
 
 // Reserve is for Linux (see there).
-func Reserve(File, int64, int64) error { return nil }
+func Reserve(File, int64, int64) error { return errors.ErrUnsupported }
 
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
