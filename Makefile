@@ -169,10 +169,10 @@ compat-kafka: compat-tools ## the same against Apache Kafka: are the tests right
 
 # Suites other projects wrote for their own clients, RUNS (1) times; BROKER=kafka runs them
 # against Apache Kafka 4.4 (needs Java, and Maven once).
-SUITE = cd compat-tests && RUNS=$(or $(RUNS),1) EVIDENCE=$(CURDIR)/docs/evidence/suites.txt $(GO) test -count=1 -timeout 24h -v ./suites -run
+SUITE = cd compat-tests && RUNS=$(or $(RUNS),1) NODES=$(NODES) RF=$(RF) EVIDENCE=$(CURDIR)/docs/evidence/suites.txt $(GO) test -count=1 -timeout 24h -v ./suites -run
 
 .PHONY: suite-kgo
-suite-kgo: ## franz-go's own tests
+suite-kgo: ## franz-go's own tests, on NODES (1), with topics of RF (1) replicas
 	$(SUITE) '^TestKgo$$'
 
 .PHONY: suite-kgo-chaos
@@ -186,6 +186,10 @@ suite-kafka-go: ## kafka-go's own tests (need port 9092)
 .PHONY: suite-confluent
 suite-confluent: ## confluent-kafka-go's own tests (need a C compiler)
 	$(SUITE) '^TestConfluent$$'
+
+.PHONY: suite-sarama
+suite-sarama: ## sarama's own functional tests, on five nodes behind toxiproxy (need ports 8474 and 29091-29095, a JDK, and Maven once)
+	$(SUITE) '^TestSarama$$'
 
 .PHONY: dumplog
 dumplog: ## Kafka's own DumpLogSegments reads every file (needs Java, and Maven once)

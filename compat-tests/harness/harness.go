@@ -82,11 +82,16 @@ func New(t testing.TB, settings ...string) *Broker {
 		"admin.listener=",
 	}, settings...)
 	b.args = []string{"start"}
+	b.Set(settings...)
+	t.Cleanup(b.Kill)
+	return b
+}
+
+// Set adds settings, which come after those that New was given.
+func (b *Broker) Set(settings ...string) {
 	for _, s := range settings {
 		b.args = append(b.args, "--set", s)
 	}
-	t.Cleanup(b.Kill)
-	return b
 }
 
 // Start prepares a broker and waits until it is ready.

@@ -3,12 +3,14 @@ package java
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +28,7 @@ type Broker struct {
 	t    testing.TB
 	file string // its configuration
 	cmd  *exec.Cmd
-	log  *bytes.Buffer // valid once the process has ended
+	log  *lockedBuffer
 
 	failed error // why it did not open its port
 }
@@ -83,14 +85,36 @@ func newBroker(t testing.TB, port, controllerPort int, form, settings []string) 
 	return b
 }
 
+// Set adds settings, which come after those that it was made with.
+func (b *Broker) Set(settings ...string) {
+	b.t.Helper()
+	f, err := os.OpenFile(b.file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	_, err = f.WriteString(strings.Join(settings, "\n") + "\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // Start starts a process, and waits until it has opened its port.
 func (b *Broker) Start() {
 	b.t.Helper()
-	b.launch()
-	if b.await(); b.failed != nil {
-		b.t.Fatal(b.failed)
+	if err := b.TryStart(); err != nil {
+		b.t.Fatal(err)
 	}
 }
+
+// TryStart is Start with the failure as an error.
+func (b *Broker) TryStart() error {
+	b.launch()
+	b.await()
+	return b.failed
+}
+
+// Log is what the process has printed.
+func (b *Broker) Log() string { return b.log.String() }
 
 func (b *Broker) launch() {
 	b.t.Helper()
@@ -102,7 +126,7 @@ func (b *Broker) launch() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.cmd, b.log, b.failed = cmd, &bytes.Buffer{}, nil
+	b.cmd, b.log, b.failed = cmd, &lockedBuffer{}, nil
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
@@ -156,4 +180,22 @@ func awaitPort(ctx context.Context, addr string) error {
 			return err
 		}
 	}
+}
+
+// lockedBuffer is read while a process writes it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }

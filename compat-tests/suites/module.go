@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 )
 
 func here() string {
@@ -18,7 +20,10 @@ func here() string {
 type Programs map[string]Program
 
 // Program is the compiled tests of one package.
-type Program struct{ Path, Dir string }
+type Program struct {
+	Path, Dir string
+	Run       string // pattern of those that are run, of subtests as well; empty: all
+}
 
 // Build compiles the suite from a copy of its module, which has the sum that is expected:
 // the module cache itself is not written to.
@@ -36,15 +41,45 @@ func (s Suite) Build() (Programs, error) {
 	for i, pkg := range s.Packages {
 		p := Program{Path: filepath.Join(dir, fmt.Sprintf("klamm-%d.test", i)), Dir: filepath.Join(dir, pkg)}
 		// -mod=mod, since some go.mod are older than their Go.
-		build := exec.Command("go", "test", "-mod=mod", "-c", "-o", p.Path, pkg)
+		build := exec.Command("go", "test", "-mod=mod", "-tags="+s.Tags, "-c", "-o", p.Path, pkg)
 		build.Dir, build.Env = dir, append(os.Environ(), s.Env("")...)
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build the tests of %s %s: %w\n%s", s.Module, pkg, err, out)
+		}
+		if p.Run, err = s.chosen(p.Dir); err != nil {
+			return nil, err
 		}
 		programs[pkg] = p
 	}
 	return programs, nil
 }
+
+// chosen matches the tests of a package that are in the files of s.Tests.
+func (s Suite) chosen(dir string) (string, error) {
+	if s.Tests == "" {
+		return "", nil
+	}
+	files, err := filepath.Glob(filepath.Join(dir, s.Tests))
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range testFunc.FindAllSubmatch(text, -1) {
+			names = append(names, string(m[1]))
+		}
+	}
+	if names == nil {
+		return "", fmt.Errorf("%s has no tests in %s", s.Module, s.Tests)
+	}
+	return "^(" + strings.Join(names, "|") + ")$", nil
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 
 // copied is a directory with the files of the module.
 func (s Suite) copied() (string, error) {

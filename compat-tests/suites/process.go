@@ -44,9 +44,9 @@ func newResult() Result {
 	return Result{map[verdict.Test]verdict.Verdict{}, map[verdict.Test][]string{}}
 }
 
-// Together runs all tests on the broker at addr but for those that run apart, those of a
-// package in one process.
-func (s Suite) Together(ctx context.Context, programs Programs, addr string, apart []verdict.Test) (Result, error) {
+// Together runs all tests but for those that run apart, those of a package in one process.
+// Their environment says where the broker is.
+func (s Suite) Together(ctx context.Context, programs Programs, env []string, apart []verdict.Test) (Result, error) {
 	r := newResult()
 	for _, pkg := range s.Packages {
 		var skip []string
@@ -55,7 +55,8 @@ func (s Suite) Together(ctx context.Context, programs Programs, addr string, apa
 				skip = append(skip, pattern(t))
 			}
 		}
-		if err := s.process(ctx, r, programs, addr, pkg, s.Patience, "-test.skip="+strings.Join(skip, "|")); err != nil {
+		program := programs[pkg]
+		if err := s.process(ctx, r, program, env, pkg, s.Patience, "-test.run="+program.Run, "-test.skip="+strings.Join(skip, "|")); err != nil {
 			return r, err
 		}
 	}
@@ -63,10 +64,10 @@ func (s Suite) Together(ctx context.Context, programs Programs, addr string, apa
 }
 
 // Alone runs each of the tests in a process of its own: some end it, some never end.
-func (s Suite) Alone(ctx context.Context, programs Programs, addr string, apart []verdict.Test) (Result, error) {
+func (s Suite) Alone(ctx context.Context, programs Programs, env []string, apart []verdict.Test) (Result, error) {
 	r := newResult()
 	for _, t := range apart {
-		if err := s.process(ctx, r, programs, addr, t.Package, alonePatience, "-test.run="+pattern(t)); err != nil {
+		if err := s.process(ctx, r, programs[t.Package], env, t.Package, alonePatience, "-test.run="+pattern(t)); err != nil {
 			return r, err
 		}
 	}
@@ -84,10 +85,10 @@ func pattern(t verdict.Test) string {
 
 // process runs a compiled test under test2json and adds its verdicts. That tests fail is
 // no error here.
-func (s Suite) process(ctx context.Context, r Result, programs Programs, addr, pkg string, patience time.Duration, which string) error {
-	program := programs[pkg]
-	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", program.Path, "-test.v=test2json", which, "-test.timeout="+patience.String())
-	cmd.Dir, cmd.Env = program.Dir, append(os.Environ(), s.Env(addr)...)
+func (s Suite) process(ctx context.Context, r Result, program Program, env []string, pkg string, patience time.Duration, which ...string) error {
+	args := append([]string{"tool", "test2json", program.Path, "-test.v=test2json", "-test.timeout=" + patience.String()}, which...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = program.Dir, append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

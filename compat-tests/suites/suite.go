@@ -24,14 +24,20 @@ type Suite struct {
 	Addr     string
 	Settings []string // of the broker
 	Env      func(addr string) []string
+	Nodes    int  // of the cluster, whose addresses are then a list; up to 1: one broker
+	Replicas int  // of the tests' topics, where that can be chosen
+	Compose  bool // the tests expect the brokers of a docker-compose.yml
+	// Tags are for the build; Tests are the files whose tests are run, as a pattern of
+	// names, or all.
+	Tags, Tests string
 	// Files are put beside the tests of the first package: their configuration.
 	Files map[string]string
 	// Patience is how long all tests of a package may take together on a loaded machine.
 	Patience time.Duration
 }
 
-// kgo has three replicas as its default.
-func kgo(name string, more ...string) Suite {
+// kgo has three replicas of each topic as its default.
+func kgo(nodes, rf int, name string, more ...string) Suite {
 	return Suite{
 		Name: name, List: "kgo",
 		Module: "github.com/twmb/franz-go", Version: "v1.22.3", Sum: "h1:RHe35s34pKefMLyL+ZYJ6mQVtfFZz4zHDHVkTyACur0=",
@@ -40,8 +46,10 @@ func kgo(name string, more ...string) Suite {
 			"group.consumer.heartbeat.interval.ms=1000", "group.consumer.min.heartbeat.interval.ms=1000",
 			"share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1",
 		},
+		Nodes:    nodes,
+		Replicas: rf,
 		Env: func(addr string) []string {
-			return append([]string{"KGO_SEEDS=" + addr, "KGO_TEST_RF=1", "KGO_LOG_LEVEL=none"}, more...)
+			return append([]string{"KGO_SEEDS=" + addr, fmt.Sprintf("KGO_TEST_RF=%d", rf), "KGO_LOG_LEVEL=none"}, more...)
 		},
 		Patience: 15 * time.Minute,
 	}
@@ -77,6 +85,38 @@ func confluent() Suite {
 		Files:    map[string]string{"testconf.json": `{"Brokers": "$BROKERS", "TopicName": "test", "GroupID": "testgroup"}`},
 		Patience: 20 * time.Minute,
 	}
+}
+
+// sarama has the settings of its docker-compose.yml, and of the server.properties that its
+// image takes from Kafka.
+func sarama() Suite {
+	return Suite{
+		Name: "sarama", List: "sarama",
+		Module: "github.com/IBM/sarama", Version: "v1.61.1", Sum: "h1:I59MWPHQUWqJNdRpsDUcbeCriog8SxjQaPfHNWxidEg=",
+		Packages: []string{"."}, Tags: "functional", Tests: "functional_*_test.go",
+		Nodes: 5, Compose: true,
+		Settings: []string{
+			"default.replication.factor=2", "offsets.topic.replication.factor=2",
+			"transaction.state.log.replication.factor=2", "transaction.state.log.min.isr=1",
+			"share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1",
+			"replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector",
+			"auto.create.topics.enable=false", "group.initial.rebalance.delay.ms=0",
+		},
+		Env:      func(string) []string { return []string{"KAFKA_VERSION=4.4.0"} },
+		Patience: 25 * time.Minute,
+	}
+}
+
+// shape says of how many nodes and replicas a run is, for its line of evidence.
+func (s Suite) shape() string {
+	var text string
+	if s.Nodes > 1 {
+		text = fmt.Sprintf(", %d nodes", s.Nodes)
+	}
+	if s.Replicas > 1 {
+		text += fmt.Sprintf(", %d replicas", s.Replicas)
+	}
+	return text
 }
 
 // Expected is the suite's committed list.
