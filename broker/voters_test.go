@@ -198,35 +198,52 @@ func TestConfiguredVotersStay(t *testing.T) {
 	})
 }
 
-// UpdateRaftVoter is checked in Kafka's order, and names the leader.
+// UpdateRaftVoter is checked in Kafka's order, also by who does not lead, and names the leader.
 func TestUpdateRaftVoter(t *testing.T) {
-	growing(t, []string{"broker,controller"}, func(c *nodes) {
-		_, dirs := c.quorumOf(1)
-		client := c.controllerClient(1)
-		defer client.Close()
+	growing(t, []string{"broker,controller", "broker,controller"}, func(c *nodes) {
+		c.start(2)
+		dirs := c.wantQuorum(1, "(2) 1")
 		for _, s := range []struct {
-			what   string
-			change func(req *kmsg.UpdateRaftVoterRequest)
-			want   error
+			what           string
+			change         func(req *kmsg.UpdateRaftVoterRequest)
+			want, ofSecond error // of the leader, of another
 		}{
-			{"another cluster", func(req *kmsg.UpdateRaftVoterRequest) { req.ClusterID = new(string); req.CurrentLeaderEpoch = 0 }, kerr.InconsistentClusterID},
-			{"an old epoch", func(req *kmsg.UpdateRaftVoterRequest) { req.CurrentLeaderEpoch = 0; req.VoterID = -1 }, kerr.FencedLeaderEpoch},
-			{"an epoch to come", func(req *kmsg.UpdateRaftVoterRequest) { req.CurrentLeaderEpoch = 1000 }, kerr.UnknownLeaderEpoch},
-			{"no voter", func(req *kmsg.UpdateRaftVoterRequest) { req.VoterID, req.Listeners = -1, nil }, kerr.InvalidRequest},
-			{"no address", func(req *kmsg.UpdateRaftVoterRequest) { req.Listeners = nil }, kerr.InvalidRequest},
-			{"no versions", func(req *kmsg.UpdateRaftVoterRequest) { req.KRaftVersionFeature.MaxSupportedVersion = -1 }, kerr.InvalidRequest},
-			{"a stranger", func(req *kmsg.UpdateRaftVoterRequest) { req.VoterID = 7 }, kerr.VoterNotFound},
-			{"nothing new", func(*kmsg.UpdateRaftVoterRequest) {}, nil},
+			{"another cluster", func(req *kmsg.UpdateRaftVoterRequest) { req.ClusterID = new(string); req.CurrentLeaderEpoch = 0 }, kerr.InconsistentClusterID, kerr.InconsistentClusterID},
+			{"an old epoch", func(req *kmsg.UpdateRaftVoterRequest) { req.CurrentLeaderEpoch--; req.VoterID = -1 }, kerr.FencedLeaderEpoch, kerr.FencedLeaderEpoch},
+			{"no epoch", func(req *kmsg.UpdateRaftVoterRequest) { req.CurrentLeaderEpoch = -1 }, kerr.FencedLeaderEpoch, kerr.FencedLeaderEpoch},
+			{"an epoch to come", func(req *kmsg.UpdateRaftVoterRequest) { req.CurrentLeaderEpoch = 1000 }, kerr.UnknownLeaderEpoch, kerr.UnknownLeaderEpoch},
+			{"no voter", func(req *kmsg.UpdateRaftVoterRequest) { req.VoterID, req.Listeners = -1, nil }, kerr.InvalidRequest, kerr.NotLeaderForPartition},
+			{"no address", func(req *kmsg.UpdateRaftVoterRequest) { req.Listeners = nil }, kerr.InvalidRequest, kerr.NotLeaderForPartition},
+			{"no versions", func(req *kmsg.UpdateRaftVoterRequest) { req.KRaftVersionFeature.MaxSupportedVersion = -1 }, kerr.InvalidRequest, kerr.NotLeaderForPartition},
+			{"old versions", func(req *kmsg.UpdateRaftVoterRequest) { req.KRaftVersionFeature.MaxSupportedVersion = 0 }, kerr.InvalidRequest, kerr.NotLeaderForPartition},
+			{"a stranger", func(req *kmsg.UpdateRaftVoterRequest) { req.VoterID = 7 }, kerr.VoterNotFound, kerr.NotLeaderForPartition},
+			{"nothing new", func(*kmsg.UpdateRaftVoterRequest) {}, nil, kerr.NotLeaderForPartition},
 		} {
-			req := kmsg.NewPtrUpdateRaftVoterRequest()
-			req.CurrentLeaderEpoch, req.VoterID, req.VoterDirectoryID = -1, 1, dirs[1]
-			req.KRaftVersionFeature.MaxSupportedVersion = 1
-			req.Listeners = []kmsg.UpdateRaftVoterRequestListener{{Name: "CONTROLLER", Host: "broker-1", Port: 9093}}
-			s.change(req)
-			resp, err := req.RequestWith(context.Background(), client)
-			if err != nil || !errors.Is(kerr.ErrorForCode(resp.ErrorCode), s.want) || resp.CurrentLeader.LeaderID != 1 {
-				c.t.Errorf("%s: %+v, %v, want %v", s.what, resp, err, s.want)
+			for id, want := range map[int32]error{1: s.want, 2: s.ofSecond} {
+				req := kmsg.NewPtrUpdateRaftVoterRequest()
+				req.CurrentLeaderEpoch, req.VoterID, req.VoterDirectoryID = c.quorumEpoch(1), 1, dirs[1]
+				req.KRaftVersionFeature.MaxSupportedVersion = 1
+				req.Listeners = []kmsg.UpdateRaftVoterRequestListener{{Name: "CONTROLLER", Host: "broker-1", Port: 9093}}
+				s.change(req)
+				client := c.controllerClient(id)
+				resp, err := req.RequestWith(context.Background(), client)
+				client.Close()
+				if err != nil || !errors.Is(kerr.ErrorForCode(resp.ErrorCode), want) || resp.CurrentLeader.LeaderID != 1 {
+					c.t.Errorf("%s: node %d: %+v, %v, want %v", s.what, id, resp, err, want)
+				}
 			}
 		}
 	})
+}
+
+// quorumEpoch is that of the metadata log's leader.
+func (c *nodes) quorumEpoch(id int32) int32 {
+	c.t.Helper()
+	client := c.client(id)
+	defer client.Close()
+	resp, err := quorumRequest().RequestWith(context.Background(), client)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return resp.Topics[0].Partitions[0].LeaderEpoch
 }

@@ -17,9 +17,9 @@ const clusterMetadataTopic = "__cluster_metadata"
 // Quorum is what this node knows of the nodes that keep the metadata log.
 type Quorum struct {
 	Leader int32 // -1: nobody, as far as is known
+	Epoch  int32 // the leader's term, as far as this node knows
 	// LeaderHere tells that this node leads; if not, nothing below is known.
 	LeaderHere        bool
-	Epoch             int32 // the leader's term
 	HighWatermark     int64 // of the log: the offset after the last committed entry
 	Voters, Observers []QuorumReplica
 }

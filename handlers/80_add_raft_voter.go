@@ -56,7 +56,7 @@ type Voters interface {
 type voterChange struct {
 	what      string // for error messages
 	clusterID *string
-	epoch     int32 // that the sender takes for the leader's; -1: it does not say
+	epoch     *int32 // that the sender takes for the leader's; nil: it cannot say
 	id        int32
 	directory uuid.UUID
 	// endpoints by name, where the request has them.
@@ -71,12 +71,12 @@ func (v *voterChange) check(l LocalController) (address string, err error) {
 	switch {
 	case v.clusterID != nil && *v.clusterID != cluster:
 		return "", kafkaerr.New(kafkaerr.InconsistentClusterID, fmt.Sprintf("the given id %q doesn't match the cluster id %q", *v.clusterID, cluster))
+	case v.epoch != nil && *v.epoch < quorum.Epoch:
+		return "", kafkaerr.FencedLeaderEpoch
+	case v.epoch != nil && *v.epoch > quorum.Epoch:
+		return "", kafkaerr.UnknownLeaderEpoch
 	case !quorum.LeaderHere:
 		return "", kafkaerr.NotLeaderOrFollower
-	case v.epoch >= 0 && v.epoch < quorum.Epoch:
-		return "", kafkaerr.FencedLeaderEpoch
-	case v.epoch > quorum.Epoch:
-		return "", kafkaerr.UnknownLeaderEpoch
 	case v.id < 0 || v.directory.IsZero():
 		return "", kafkaerr.New(kafkaerr.InvalidRequest, v.what+" voter request didn't include a valid voter")
 	}
@@ -122,7 +122,7 @@ func (l LocalController) addVoter(ctx context.Context, req *kmsg.AddRaftVoterReq
 		endpoints[e.Name] = net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 	}
 	v := voterChange{
-		what: "Add", clusterID: req.ClusterID, epoch: -1, id: req.VoterID, directory: req.VoterDirectoryID, endpoints: endpoints, hasPlace: true,
+		what: "Add", clusterID: req.ClusterID, id: req.VoterID, directory: req.VoterDirectoryID, endpoints: endpoints, hasPlace: true,
 		decide: func(address string) error { return l.Voters.Add(ctx, req.VoterID, req.VoterDirectoryID, address) },
 	}
 	return v.run(l)
@@ -130,7 +130,7 @@ func (l LocalController) addVoter(ctx context.Context, req *kmsg.AddRaftVoterReq
 
 func (l LocalController) removeVoter(ctx context.Context, req *kmsg.RemoveRaftVoterRequest) error {
 	v := voterChange{
-		what: "Remove", clusterID: req.ClusterID, epoch: -1, id: req.VoterID, directory: req.VoterDirectoryID,
+		what: "Remove", clusterID: req.ClusterID, id: req.VoterID, directory: req.VoterDirectoryID,
 		decide: func(string) error { return l.Voters.Remove(ctx, req.VoterID, req.VoterDirectoryID) },
 	}
 	return v.run(l)
@@ -144,18 +144,28 @@ func (l LocalController) updateVoter(ctx context.Context, req *kmsg.UpdateRaftVo
 		endpoints[e.Name] = net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 	}
 	v := voterChange{
-		what: "Update", clusterID: req.ClusterID, epoch: req.CurrentLeaderEpoch, id: req.VoterID, directory: req.VoterDirectoryID, endpoints: endpoints, hasPlace: true,
+		what: "Update", clusterID: req.ClusterID, epoch: &req.CurrentLeaderEpoch, id: req.VoterID, directory: req.VoterDirectoryID, endpoints: endpoints, hasPlace: true,
 	}
 	address, err := v.check(l)
+	fixed := l.Voters.Fixed()
 	switch f := req.KRaftVersionFeature; {
 	case err != nil:
 		return err
-	case f.MinSupportedVersion < 0 || f.MaxSupportedVersion < f.MinSupportedVersion:
+	case f.MinSupportedVersion < 0 || f.MinSupportedVersion > quorumLevel(fixed) || f.MaxSupportedVersion < quorumLevel(fixed):
 		return kafkaerr.InvalidRequest
-	case !slices.ContainsFunc(l.Quorum().Voters, func(q QuorumReplica) bool { return q.ID == v.id && q.DirectoryID == v.directory }):
+	case !slices.ContainsFunc(l.Quorum().Voters, func(q QuorumReplica) bool { return q.ID == v.id && (fixed || q.DirectoryID == v.directory) }):
 		return kafkaerr.VoterNotFound
-	case l.Voters.Fixed():
+	case fixed:
 		return nil
 	}
 	return l.Voters.Move(ctx, v.id, v.directory, address)
+}
+
+// quorumLevel is Kafka's feature level kraft.version that the quorum is like: 0 where its
+// voters stay, and are known by id alone.
+func quorumLevel(fixed bool) int16 {
+	if fixed {
+		return 0
+	}
+	return 1
 }

@@ -72,13 +72,14 @@ func (l LocalController) Handle(ctx context.Context, call controller.Call) (kmsg
 	default:
 		return l.Controller.Handle(ctx, call)
 	}
-	if errors.Is(err, kafkaerr.NotLeaderOrFollower) {
+	if _, update := call.Request.(*kmsg.UpdateRaftVoterRequest); !update && errors.Is(err, kafkaerr.NotLeaderOrFollower) {
 		return nil, metadata.Position{}, fmt.Errorf("%w: %w", kafkaerr.NotController, err)
 	}
 	return l.voterAnswer(call.Request, err), metadata.Position{}, nil
 }
 
-// voterAnswer is the answer to a change of the voters.
+// voterAnswer is the answer to a change of the voters. One to a voter that says where it is
+// names the leader: nobody forwards that.
 func (l LocalController) voterAnswer(req kmsg.Request, err error) kmsg.Response {
 	resp := controller.ErrorResponse(req, err)
 	if update, ok := resp.(*kmsg.UpdateRaftVoterResponse); ok {

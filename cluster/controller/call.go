@@ -98,10 +98,10 @@ func ErrorResponse(req kmsg.Request, err error) kmsg.Response {
 		resp.ErrorCode, resp.ErrorMessage = code, answerMessage(err)
 		return resp
 	case *kmsg.AddRaftVoterResponse:
-		resp.ErrorCode, resp.ErrorMessage = leaderCode(code), answerMessage(err)
+		resp.ErrorCode, resp.ErrorMessage = leaderCode(code), quorumMessage(err)
 		return resp
 	case *kmsg.RemoveRaftVoterResponse:
-		resp.ErrorCode, resp.ErrorMessage = leaderCode(code), answerMessage(err)
+		resp.ErrorCode, resp.ErrorMessage = leaderCode(code), quorumMessage(err)
 		return resp
 	case *kmsg.UpdateRaftVoterResponse:
 		resp.ErrorCode = leaderCode(code)
@@ -128,6 +128,14 @@ func leaderCode(code int16) int16 {
 		return kafkaerr.NotLeaderOrFollower.Code
 	}
 	return code
+}
+
+// quorumMessage is answerMessage but for who does not lead, which has nothing to say.
+func quorumMessage(err error) *string {
+	if leaderCode(kafkaerr.Code(err)) == kafkaerr.NotLeaderOrFollower.Code {
+		return new(string)
+	}
+	return answerMessage(err)
 }
 
 // deleteTopicsError has no messages, as in Kafka.

@@ -35,7 +35,7 @@ type Member struct {
 
 // Quorum tells who keeps the metadata log.
 func (l *Log) Quorum() QuorumState {
-	q := QuorumState{Leader: -1}
+	q := QuorumState{Leader: -1, Term: l.raft.CurrentTerm()}
 	if _, id, known := l.Leader(); known {
 		q.Leader = id
 	}
@@ -43,7 +43,7 @@ func (l *Log) Quorum() QuorumState {
 		return q
 	}
 	q.Leader, q.LeaderHere = l.opts.NodeID, true
-	q.Term, q.Committed = l.raft.CurrentTerm(), l.raft.CommitIndex()
+	q.Committed = l.raft.CommitIndex()
 	for _, s := range l.servers() {
 		m, ok := l.member(s, q.Term)
 		switch {
