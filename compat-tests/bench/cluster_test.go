@@ -16,7 +16,7 @@ import (
 // BenchmarkClusterTargets holds three nodes of Klamm to what they promise beside three of
 // Apache Kafka 4.4, each of them broker and controller, in one run on one machine.
 //
-//	make bench PART=cluster                    # all but the next, in a quarter of an hour
+//	make bench PART=cluster                    # all but elections, in half an hour
 //	make bench PART=elections MINUTES=10       # full load that must not look like a failure
 //	make bench PART=cluster/produce ROUNDS=1   # a trial; so are cluster/kill and cluster/idle
 //
@@ -31,6 +31,7 @@ func BenchmarkClusterTargets(b *testing.B) {
 		{name: "cluster/produce", measure: clusterProduce},
 		{name: "cluster/idle", measure: clusterIdle},
 		{name: "cluster/kill", measure: clusterKill},
+		{name: "cluster/ten-thousand", measure: clusterTenThousand},
 		{name: "elections", measure: elections},
 	}
 	for i := range parts {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -9,7 +10,11 @@ import (
 // spread is the values of one figure, one for each round.
 type spread []float64
 
+// median is not a number if nothing was measured.
 func (s spread) median() float64 {
+	if len(s) == 0 {
+		return math.NaN()
+	}
 	sorted := slices.Sorted(slices.Values(s))
 	if n := len(sorted); n%2 == 0 {
 		return (sorted[n/2-1] + sorted[n/2]) / 2
@@ -18,6 +23,9 @@ func (s spread) median() float64 {
 }
 
 func (s spread) String() string {
+	if len(s) == 0 {
+		return "–"
+	}
 	return fmt.Sprintf("%s (%s–%s)", figure(s.median()), figure(slices.Min(s)), figure(slices.Max(s)))
 }
 
@@ -45,6 +53,8 @@ const (
 	ofKafka        kind = iota // at most limit times Kafka's
 	atMost                     // at most limit
 	atLeastOfKafka             // at least limit times Kafka's
+	near                       // limit, give or take a tenth
+	told                       // whatever it is
 )
 
 // topic is a name for topics that the figure needs.
@@ -63,6 +73,10 @@ func (t target) verdict(found []spread) string {
 	promise, kept := fmt.Sprintf("≤ %s", figure(t.limit)), klamm <= t.limit
 	switch t.kind {
 	case atMost:
+	case told:
+		return "–"
+	case near:
+		promise, kept = fmt.Sprintf("%s ± 10 %%", figure(t.limit)), klamm >= 0.9*t.limit && klamm <= 1.1*t.limit
 	case ofKafka:
 		promise, kept = fmt.Sprintf("≤ %s × Kafka's: %s", figure(t.limit), figure(klamm/kafka)), klamm <= t.limit*kafka
 	case atLeastOfKafka:
