@@ -6,17 +6,7 @@ import (
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
-)
-
-const (
-	// probeTimeout bounds one dial; an address that neither accepts nor refuses within it
-	// counts as not refusing.
-	probeTimeout = 500 * time.Millisecond
-	// probePause separates the two refusals that it takes: a process that restarts its
-	// listener refuses for a moment.
-	probePause = 50 * time.Millisecond
-	// maxDials bounds one probe.
-	maxDials = 3
+	"github.com/klamm-mq/klamm/cluster/peer"
 )
 
 // probes dials addresses of brokers that may be dead, one probe at a time per broker and
@@ -53,48 +43,11 @@ func (p *probes) start(ctx context.Context, r probeResult, at metadata.Endpoint)
 	}
 	p.running[r.probe] = true
 	p.wg.Go(func() {
-		r.refused = p.refusesTwice(ctx, at)
+		r.refused = peer.RefusesTwice(ctx, func(ctx context.Context) bool { return p.dial(ctx, at) })
 		select {
 		case p.done <- r:
 		case <-ctx.Done():
 		}
 	})
 	return true
-}
-
-// refusesTwice dials up to three times. A process that is being killed may still accept when
-// its connections are closed already: its sockets are closed one after the other.
-func (p *probes) refusesTwice(ctx context.Context, at metadata.Endpoint) bool {
-	inARow := 0
-	for dials := range maxDials {
-		if dials > 0 && !pause(ctx, probePause) {
-			return false
-		}
-		if !p.refuses(ctx, at) {
-			inARow = 0
-			continue
-		}
-		if inARow++; inARow == 2 {
-			return true
-		}
-	}
-	return false
-}
-
-// pause sleeps, false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (p *probes) refuses(ctx context.Context, at metadata.Endpoint) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	return p.dial(ctx, at)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/klamm-mq/klamm/cluster/peer"
 )
 
 // A follower whose leader's process has ended need not wait until its silence is long enough.
@@ -21,18 +23,9 @@ import (
 // Whoever stands asks for votes as one that the leader has handed over to: the others need not
 // have noticed. Should the leader be alive after all, that costs a change of leader, as
 // everything between Raft's members does that is cut off without an end.
-const (
-	// refusalPause separates the two refusals that it takes: a process whose listener is
-	// restarted refuses for a moment.
-	refusalPause = 50 * time.Millisecond
-	// refusalDials bounds the dials. A process that is being killed may still accept when its
-	// connections are closed already: its sockets are closed one after the other.
-	refusalDials = 3
-	// refusalTimeout bounds one dial.
-	refusalTimeout = 500 * time.Millisecond
-	// standingStagger lies between two voters: votes must not be split.
-	standingStagger = 150 * time.Millisecond
-)
+
+// standingStagger lies between two voters: votes must not be split.
+const standingStagger = 150 * time.Millisecond
 
 // watchConnections stands for election when the leader's process has ended.
 func (l *Log) watchConnections() {
@@ -100,26 +93,7 @@ func (l *Log) standingRank(leader raft.ServerID) (rank int, votes bool) {
 
 func (l *Log) refusesTwice(ctx context.Context, leader raft.ServerAddress) bool {
 	_, address := splitAddress(leader)
-	inARow := 0
-	for dials := range refusalDials {
-		if dials > 0 && !pauseFor(ctx, refusalPause) {
-			return false
-		}
-		if !l.refusesOnce(ctx, address) {
-			inARow = 0
-			continue
-		}
-		if inARow++; inARow == 2 {
-			return true
-		}
-	}
-	return false
-}
-
-func (l *Log) refusesOnce(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
-	defer cancel()
-	return l.opts.Refuses(ctx, address)
+	return peer.RefusesTwice(ctx, func(ctx context.Context) bool { return l.opts.Refuses(ctx, address) })
 }
 
 // pauseFor sleeps, false if ctx ends first.

@@ -23,11 +23,6 @@ const (
 	// suspectRest is how long after that a broker is believed, whatever its connections do:
 	// one that is cut off, but not out of service, must not stall requests again and again.
 	suspectRest = 10 * time.Second
-	// suspectPause separates attempts to reach a suspect.
-	suspectPause = 50 * time.Millisecond
-	// suspectAnswers is how often in a row its address must answer: a process that is being
-	// killed may still accept when its connections are closed already.
-	suspectAnswers = 2
 )
 
 // endedThere tells whether an error of a request says that the other end has closed the
@@ -216,14 +211,7 @@ func (s *Suspects) watch(broker int32, v *suspicion) {
 
 // reached dials a broker until it answers well; false if ctx ends before.
 func (s *Suspects) reached(ctx context.Context, broker int32) bool {
-	for inARow := 0; ctx.Err() == nil; rest(ctx, suspectPause) {
-		if !s.answers(ctx, broker) {
-			inARow = 0
-		} else if inARow++; inARow == suspectAnswers {
-			return true
-		}
-	}
-	return false
+	return twiceInARow(ctx, 0, func(ctx context.Context) bool { return s.answers(ctx, broker) })
 }
 
 func (s *Suspects) answers(ctx context.Context, broker int32) bool {

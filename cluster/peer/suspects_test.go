@@ -115,7 +115,7 @@ func TestSuspectIsWaitedFor(t *testing.T) {
 				after(time.Duration(i)*100*time.Millisecond, func() { c.Lost(2) })
 			}
 		}},
-		"it lives, and only a connection was closed": {suspectPause, func(c *crowd) {
+		"it lives, and only a connection was closed": {twicePause, func(c *crowd) {
 			c.listen(2)
 			c.Lost(2)
 		}},
@@ -124,7 +124,7 @@ func TestSuspectIsWaitedFor(t *testing.T) {
 			c.net.CutBoth("1", "2")
 			c.Lost(2)
 		}},
-		"it is cut off for a moment": {200*time.Millisecond + suspectPause, func(c *crowd) {
+		"it is cut off for a moment": {200*time.Millisecond + twicePause, func(c *crowd) {
 			c.listen(2)
 			c.net.CutBoth("1", "2")
 			c.Lost(2)
@@ -187,7 +187,7 @@ func TestSuspectThatLivesMayDieLater(t *testing.T) {
 	suspecting(t, func(c *crowd) {
 		c.listen(2)
 		c.Lost(2)
-		c.awaits(suspectPause)
+		c.awaits(twicePause)
 		c.net.Crash("2")
 		c.Lost(2)
 		c.awaits(Patience)
