@@ -45,7 +45,7 @@ test: ## every test that needs only Go, in a few minutes
 	$(GO) test -tags synctests -timeout 10m -run 'Group|Clusters' ./broker/simtest ./broker
 	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./matrix ./tap ./suites/verdict
 	cd compat-tests && $(GO) test -timeout 10m -run Matrix ./sarama ./kafkago
-	cd compat-tests && $(GO) test -timeout 5m -skip Under ./chaos # its judge, its network and its tables
+	cd compat-tests && $(GO) test -timeout 5m -skip 'Under|Rolling' ./chaos # its judge, its network and its tables
 
 .PHONY: test-slow
 test-slow: ## the tests of `test` with their long settings, and those behind the slow tag
@@ -114,6 +114,18 @@ chaos: ## three brokers under faults of a SEED for MINUTES (10): killed, paused,
 	cd compat-tests && MINUTES=$(or $(MINUTES),10) SEED=$(SEED) FAULTS=$(FAULTS) CLIENTS=$(CLIENTS) KEEP=$(KEEP) \
 	  EVIDENCE=$(CURDIR)/docs/evidence/chaos-cluster.txt \
 	  $(GO) test -count=1 -timeout 24h -v -run $(if $(UNSAFE),UnsafeSettings,ThreeBrokers) ./chaos
+
+.PHONY: upgrade
+upgrade: ## three brokers upgraded one after the other from the commit FROM to this one under load, back, and on to a release with a level more of klamm.metadata (CLIENTS= chooses)
+	@mkdir -p docs/evidence
+	cd compat-tests && FROM=$(FROM) CLIENTS=$(CLIENTS) KEEP=$(KEEP) EVIDENCE=$(CURDIR)/docs/evidence/rolling.txt \
+	  $(GO) test -count=1 -timeout 24h -v -run RollingUpgrade ./chaos
+
+.PHONY: rolling
+rolling: ## three brokers restarted one after the other under load for MINUTES (2); then four, each of which is drained, loses its vote and comes back empty meanwhile (CLIENTS= chooses)
+	@mkdir -p docs/evidence
+	cd compat-tests && MINUTES=$(MINUTES) CLIENTS=$(CLIENTS) KEEP=$(KEEP) EVIDENCE=$(CURDIR)/docs/evidence/rolling.txt \
+	  $(GO) test -count=1 -timeout 24h -v -run 'RollingRestarts|RollingMembers' ./chaos
 
 # Client libraries: each shows what package matrix asks for, and plays the life of a group.
 COMPAT        = cd compat-tests && $(GO) test -count=1 -timeout 20m

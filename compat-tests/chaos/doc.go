@@ -3,7 +3,10 @@
 //
 // TestOneBrokerUnderSIGKILL has one broker, which is killed every minute. In
 // TestThreeBrokersUnderFaults there are three, and faults of many kinds in the order of a
-// seed (faults.go), on a network that can be cut (network.go):
+// seed (faults.go), on a network that can be cut (network.go). What an operator does on purpose is
+// done under the same load, and may cost clients no more than a retry: TestRollingRestarts,
+// TestRollingUpgrade (with other binaries, and levels of klamm.metadata) and TestRollingMembers
+// (with brokers drained, voters removed and added, members.go). The network:
 //
 //	clients ──► door of node 1 ──► node 1        each node has a door for clients and
 //	node 2  ──► door of node 1 ──► node 1        brokers, and one for controllers; who calls

@@ -16,7 +16,8 @@ import (
 	"github.com/klamm-mq/klamm/compat-tests/harness"
 )
 
-// nodes is how many brokers, controllers all of them, a cluster has.
+// nodes is how many brokers, controllers all of them, a cluster has, and how many replicas a
+// partition. One whose members change has another broker.
 const nodes = 3
 
 // server is one of them: a process behind two doors.
@@ -28,6 +29,7 @@ type server struct {
 	data        string
 	disk        *harness.SmallDisk // nil: the machine's
 	log         *os.File           // all that its processes say
+	away        bool               // it is not to be there now
 }
 
 // cluster is three processes with a network between them.
@@ -43,18 +45,34 @@ type cluster struct {
 
 // newCluster prepares nodes as `make cluster` starts them. The last one has a disk of its
 // own if one is to be filled.
-func newCluster(t testing.TB, smallDisk bool, more ...string) *cluster {
+func newCluster(t testing.TB, smallDisk bool) *cluster {
+	t.Helper()
+	c := newNodes(t, nodes)
+	var voters []string
+	for _, n := range c.nodes {
+		voters = append(voters, fmt.Sprintf("%d@%s", n.id, n.controllers.addr))
+	}
+	c.configure(smallDisk, func(*server) string { return "controller.quorum.voters=" + strings.Join(voters, ",") })
+	return c
+}
+
+func newNodes(t testing.TB, count int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, down: map[int]bool{}}
 	c.network = newNetwork(t)
-	var voters []string
-	for id := 1; id <= nodes; id++ {
+	for id := 1; id <= count; id++ {
 		n := &server{id: id}
 		n.clients, n.controllers = c.newDoor(id), c.newDoor(id)
-		voters = append(voters, fmt.Sprintf("%d@%s", id, n.controllers.addr))
 		c.nodes = append(c.nodes, n)
 	}
-	common := append(exampleSettings(t), "controller.quorum.voters="+strings.Join(voters, ","))
+	return c
+}
+
+// configure gives nodes their settings; quorum is who keeps the metadata log.
+func (c *cluster) configure(smallDisk bool, quorum func(n *server) string) {
+	t := c.t
+	t.Helper()
+	common := exampleSettings(t)
 	for _, n := range c.nodes {
 		dir := keptDir(t, fmt.Sprintf("node-%d", n.id))
 		n.data = filepath.Join(dir, "data")
@@ -63,14 +81,13 @@ func newCluster(t testing.TB, smallDisk bool, more ...string) *cluster {
 			n.data = n.disk.Path("data")
 		}
 		n.log = createFile(t, filepath.Join(dir, "log"))
-		settings := append(append([]string{}, common...), fmt.Sprintf("node.id=%d", n.id), "log.dirs="+n.data,
+		settings := append(append([]string{}, common...), quorum(n), fmt.Sprintf("node.id=%d", n.id), "log.dirs="+n.data,
 			fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", n.clients.target, n.controllers.target),
 			// Also to controllers: a broker asks one of them for the addresses of the others.
 			fmt.Sprintf("advertised.listeners=PLAINTEXT://%s,CONTROLLER://%s", n.clients.addr, n.controllers.addr))
-		n.Broker = harness.New(t, append(settings, more...)...)
+		n.Broker = harness.New(t, settings...)
 		n.Broker.OnLine = func(line string) { c.heard(n, line) }
 	}
-	return c
 }
 
 func (c *cluster) newDoor(id int) *door {
@@ -80,7 +97,7 @@ func (c *cluster) newDoor(id int) *door {
 	return d
 }
 
-// exampleSettings are those of deploy/cluster/local.properties.
+// exampleSettings are those of deploy/cluster/local.properties but for the quorum.
 func exampleSettings(t testing.TB) (settings []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir(), "..", "..", "deploy", "cluster", "local.properties"))
@@ -89,7 +106,7 @@ func exampleSettings(t testing.TB) (settings []string) {
 	}
 	in := bufio.NewScanner(strings.NewReader(string(text)))
 	for in.Scan() {
-		if line := strings.TrimSpace(in.Text()); line != "" && !strings.HasPrefix(line, "#") {
+		if line := strings.TrimSpace(in.Text()); line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "controller.quorum.voters=") {
 			settings = append(settings, line)
 		}
 	}
@@ -170,6 +187,21 @@ func (c *cluster) start(list ...*server) {
 	}
 }
 
+// tryStart starts a node that may not come up; then it is down, and the error has its last line.
+func (c *cluster) tryStart(n *server) error {
+	n.clients.open()
+	n.controllers.open()
+	err := n.Launch()
+	if err == nil {
+		err = n.WaitReady()
+	}
+	if err != nil {
+		n.shut()
+	}
+	c.leaves(n, err != nil)
+	return err
+}
+
 // leaves notes whether a node's process may end.
 func (c *cluster) leaves(n *server, may bool) {
 	c.mu.Lock()
@@ -217,6 +249,16 @@ func (c *cluster) unsoundness() []string {
 		}
 	}
 	return found
+}
+
+// present are the nodes that are to be there.
+func (c *cluster) present() (list []*server) {
+	for _, n := range c.nodes {
+		if !n.away {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // others are the nodes beside one.

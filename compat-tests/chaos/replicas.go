@@ -3,9 +3,12 @@ package chaos
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -124,23 +127,22 @@ func compareServed(partition int32, r replica, s served) (faults []string) {
 	return faults
 }
 
-// replicas compares the files of all nodes, which are stopped, with each other and with
-// what was served of each topic.
-func (c *cluster) replicas(all map[string]served) (faults []string, compared int) {
+// replicas compares the files of nodes, which are stopped, with each other and with what was
+// served of each topic. Placement says which nodes have a partition.
+func (c *cluster) replicas(all map[string]served, placement map[string][]int32) (faults []string, compared int) {
 	c.t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(c.nodes[0].data, "*-*[0-9]"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, dir := range dirs {
-		name := filepath.Base(dir)
+	for _, name := range slices.Sorted(maps.Keys(placement)) {
 		topic, partition := splitPartition(name)
 		s, ofTopic := all[topic]
 		if !ofTopic && topic != "__consumer_offsets" {
 			continue
 		}
 		byNode := map[int]replica{}
-		for _, n := range c.nodes {
+		for _, id := range placement[name] {
+			n := c.node(int(id))
+			if _, err := os.Stat(filepath.Join(n.data, name)); errors.Is(err, fs.ErrNotExist) && !ofTopic {
+				continue // of a partition that nobody has written to
+			}
 			r, err := dump(filepath.Join(n.data, name), ofTopic)
 			if err != nil {
 				faults = append(faults, fmt.Sprintf("node %d: %v", n.id, err))

@@ -115,13 +115,14 @@ func (w *watcher) controller() int {
 
 // ill says which partitions lack a leader or an in-sync replica, as any node sees it.
 func (w *watcher) ill() (ill []string) {
-	for _, n := range w.c.nodes {
+	present := w.c.present()
+	for _, n := range present {
 		m := w.look(n.id)
 		if m == nil {
 			ill = append(ill, fmt.Sprintf("node %d does not answer", n.id))
 			continue
 		}
-		if len(m.Brokers) < nodes {
+		if len(m.Brokers) < len(present) {
 			ill = append(ill, fmt.Sprintf("node %d sees %d nodes", n.id, len(m.Brokers)))
 		}
 		for _, topic := range m.Topics {
@@ -133,6 +134,22 @@ func (w *watcher) ill() (ill []string) {
 		}
 	}
 	return ill
+}
+
+// placement says on which nodes each partition is.
+func (w *watcher) placement() map[string][]int32 {
+	w.c.t.Helper()
+	m := w.look(w.c.present()[0].id)
+	if m == nil {
+		w.c.t.Fatal("no node tells where the partitions are")
+	}
+	on := map[string][]int32{}
+	for _, topic := range m.Topics {
+		for _, p := range topic.Partitions {
+			on[fmt.Sprintf("%s-%d", *topic.Topic, p.Partition)] = p.Replicas
+		}
+	}
+	return on
 }
 
 // awaitWhole waits until every partition has all its replicas in sync, in the eyes of every
@@ -185,11 +202,11 @@ func (w *watcher) passDoors() {
 	deadline := time.Now().Add(healBound)
 	for _, n := range w.c.nodes {
 		told, err := w.toldControllers(n)
-		for err == nil && len(told) < nodes && time.Now().Before(deadline) {
+		for err == nil && len(told) < len(w.c.nodes) && time.Now().Before(deadline) {
 			<-look.C
 			told, err = w.toldControllers(n)
 		}
-		if err != nil || len(told) < nodes {
+		if err != nil || len(told) < len(w.c.nodes) {
 			w.c.t.Fatalf("node %d tells of controllers at %v, %v", n.id, told, err)
 		}
 		for _, address := range told {
