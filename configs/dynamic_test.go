@@ -226,6 +226,13 @@ func TestCheckDynamic(t *testing.T) {
 		{"leader.replication.throttled.rate", "-1", false},
 		{"num.recovery.threads.per.data.dir", "4", true},
 		{"num.recovery.threads.per.data.dir", "5", false},
+		{"log.cleaner.backoff.ms", "15001", true},
+		{"log.cleaner.backoff.ms", "-1", false},
+		{"log.cleaner.io.max.bytes.per.second", "x", false},
+		{"log.cleaner.threads", "2", true},
+		{"log.cleaner.threads", "3", false},
+		{"log.cleaner.threads", "0", false},
+		{"log.cleaner.enable", "false", false},
 		{"log.local.retention.ms", "5", true},
 		{"log.local.retention.ms", "-1", false},
 		{"log.local.retention.ms", "604800001", false},
@@ -246,8 +253,27 @@ func TestCheckDynamic(t *testing.T) {
 }
 
 func TestIgnoredDynamic(t *testing.T) {
-	if names := IgnoredDynamic(map[string]string{"max.connections": "1", "z": "1", "a": "1"}); !slices.Equal(names, []string{"a", "z"}) {
+	set := map[string]string{"max.connections": "1", "z": "1", "a": "1", "log.cleaner.threads": "2"}
+	if names := IgnoredDynamic(set); !slices.Equal(names, []string{"a", "log.cleaner.threads", "z"}) {
 		t.Errorf("%v", names)
+	}
+}
+
+// What is set for the log cleaner is shown as Kafka shows it, and steps count from it.
+func TestCleanerKeysAreKept(t *testing.T) {
+	b := loaded(t, "log.cleaner.threads=4", "log.cleaner.backoff.ms=7")
+	next := with(t, b, Dynamic{All: map[string]string{"log.cleaner.threads": "8"}, Own: map[string]string{"log.cleaner.backoff.ms": "9"}})
+	list := next.Describe()
+	if d := described1(t, list, "log.cleaner.threads"); sourcesOf(d.Synonyms) != "log.cleaner.threads=8 dynamic default, log.cleaner.threads=4 broker, log.cleaner.threads=1 default" || d.ReadOnly {
+		t.Errorf("threads: %+v, %s", d, sourcesOf(d.Synonyms))
+	}
+	if d := described1(t, list, "log.cleaner.backoff.ms"); *d.Value != "9" || d.Source != SourceDynamicBroker || d.Type != Long {
+		t.Errorf("backoff: %+v", d)
+	}
+	for value, ok := range map[string]bool{"16": true, "17": false, "4": true, "3": false} {
+		if err := next.CheckDynamic(nil, map[string]*string{"log.cleaner.threads": &value}, true); (err == nil) != ok {
+			t.Errorf("%s threads after 8: %v", value, err)
+		}
 	}
 }
 
