@@ -127,7 +127,7 @@ func (c *Cluster) read(ctx context.Context, all map[check.Partition]bounds) map[
 // partition directory whose creation a power cut has torn; a .tmp is a file that a crash
 // caught while it was written, one of each at most, since the next writing uses it again.
 var known = regexp.MustCompile(`^((\.lock|meta\.properties|\.kafka_cleanshutdown` +
-	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset)-checkpoint)(\.tmp)?` +
+	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset|segment)-checkpoint)(\.tmp)?` +
 	`|klamm-metadata(/.*)?` +
 	`|[a-z0-9_]+-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.tmp)?|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
 

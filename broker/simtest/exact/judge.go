@@ -279,7 +279,7 @@ func (j *judge) sequences(of *partition, values map[int64]string, start, end int
 // checkpoint that a crash caught while it was written, one of each at most, since the next
 // writing uses it again. A failed disk leaves a marker.
 var known = regexp.MustCompile(`^((\.lock|\.klamm_disk_failed|meta\.properties|\.kafka_cleanshutdown` +
-	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset)-checkpoint)(\.tmp)?(\.again)?` +
+	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset|segment)-checkpoint)(\.tmp)?(\.again)?` +
 	`|t\d-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
 
 // files looks at every name in the directories.
