@@ -87,13 +87,6 @@ func New(t testing.TB, settings ...string) *Broker {
 	return b
 }
 
-// Set adds settings, which come after those that New was given.
-func (b *Broker) Set(settings ...string) {
-	for _, s := range settings {
-		b.args = append(b.args, "--set", s)
-	}
-}
-
 // Start prepares a broker and waits until it is ready.
 func Start(t testing.TB, settings ...string) *Broker {
 	t.Helper()
