@@ -38,24 +38,28 @@ func (h *Handlers) metadata(ctx context.Context, c call, req *kmsg.MetadataReque
 	h.awaitSuspects(ctx, c)
 	image := h.image()
 	ask := newMetadataAsk(req)
+	m := &metadataAnswer{
+		MetadataResponse: resp, view: viewBrokers(image, c.request.Conn.Listener.Name), operations: req.IncludeTopicAuthorizedOperations,
+	}
 	switch {
 	case ask.all:
+		m.topics = make([]topicAnswer, 0, image.NumTopics())
 		for topic := range image.Topics() {
-			resp.Topics = append(resp.Topics, h.topicMetadata(image, c, topic))
+			m.topics = append(m.topics, topicAnswer{Topic: topic})
 		}
 	case ask.byID:
-		h.metadataByID(image, c, ask.ids, resp)
+		m.addByID(image, ask.ids)
 	default:
-		h.metadataByName(image, c, ask, resp)
+		missing := m.addByName(image, ask.names)
+		if len(missing) > 0 && ask.create && h.config.AutoCreateTopics {
+			h.autoCreate.request(requester{c.request.ClientID, true}, missing)
+		}
 	}
 	h.addBrokers(image, c, resp)
-	if req.IncludeTopicAuthorizedOperations {
-		addTopicOperations(resp.Topics)
-	}
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = clusterOperations
 	}
-	return resp, nil
+	return m, nil
 }
 
 // checkMetadata refuses what versions before 12 cannot ask, and a topic without name
@@ -124,113 +128,31 @@ func newMetadataAsk(req *kmsg.MetadataRequest) metadataAsk {
 	return ask
 }
 
-// addTopicOperations says what the client may do with each topic, also with one that does
-// not exist, but not with an id that stands for none.
-func addTopicOperations(topics []kmsg.MetadataResponseTopic) {
-	for i := range topics {
-		if topics[i].ErrorCode != kafkaerr.Code(kafkaerr.UnknownTopicID) {
-			topics[i].AuthorizedOperations = topicOperations
-		}
-	}
-}
-
-func (h *Handlers) metadataByID(image *metadata.Image, c call, ids []uuid.UUID, resp *kmsg.MetadataResponse) {
+func (m *metadataAnswer) addByID(image *metadata.Image, ids []uuid.UUID) {
 	for _, id := range ids {
-		if topic := image.TopicByID(id); topic != nil {
-			resp.Topics = append(resp.Topics, h.topicMetadata(image, c, topic))
-			continue
+		t := topicAnswer{Topic: image.TopicByID(id)}
+		if t.Topic == nil {
+			t.unknown = &unknownTopic{id: id, errorCode: kafkaerr.UnknownTopicID.Code}
 		}
-		unknown := kmsg.NewMetadataResponseTopic()
-		unknown.TopicID, unknown.ErrorCode = id, kafkaerr.Code(kafkaerr.UnknownTopicID)
-		resp.Topics = append(resp.Topics, unknown)
+		m.topics = append(m.topics, t)
 	}
 }
 
-func (h *Handlers) metadataByName(image *metadata.Image, c call, ask metadataAsk, resp *kmsg.MetadataResponse) {
-	var missing []string
-	for _, name := range ask.names {
-		if topic := image.Topic(name); topic != nil {
-			resp.Topics = append(resp.Topics, h.topicMetadata(image, c, topic))
-			continue
+// addByName gives the names that a topic might have, and none has.
+func (m *metadataAnswer) addByName(image *metadata.Image, names []string) (missing []string) {
+	for _, name := range names {
+		t := topicAnswer{Topic: image.Topic(name)}
+		if t.Topic == nil {
+			err := metadata.ValidateTopicName(name)
+			if err == nil {
+				missing = append(missing, name)
+				err = kafkaerr.UnknownTopicOrPartition
+			}
+			t.unknown = &unknownTopic{name: &name, errorCode: kafkaerr.Code(err)}
 		}
-		err := metadata.ValidateTopicName(name)
-		if err == nil {
-			missing = append(missing, name)
-			err = kafkaerr.UnknownTopicOrPartition
-		}
-		unknown := kmsg.NewMetadataResponseTopic()
-		unknown.Topic, unknown.ErrorCode = &name, kafkaerr.Code(err)
-		unknown.IsInternal = metadata.IsInternalTopic(name)
-		resp.Topics = append(resp.Topics, unknown)
+		m.topics = append(m.topics, t)
 	}
-	if len(missing) > 0 && ask.create && h.config.AutoCreateTopics {
-		h.autoCreate.request(requester{c.request.ClientID, true}, missing)
-	}
-}
-
-func (h *Handlers) topicMetadata(image *metadata.Image, c call, topic *metadata.Topic) kmsg.MetadataResponseTopic {
-	t := kmsg.NewMetadataResponseTopic()
-	t.Topic, t.TopicID, t.IsInternal = &topic.Name, topic.ID, metadata.IsInternalTopic(topic.Name)
-	t.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, len(topic.Partitions))
-	for _, p := range topic.Partitions {
-		t.Partitions = append(t.Partitions, partitionMetadata(image, c.request.Conn.Listener.Name, c.request.Version, p))
-	}
-	return t
-}
-
-// partitionMetadata shapes one partition as a client of the listener may see it
-// (Kafka's KRaftMetadataCache).
-func partitionMetadata(image *metadata.Image, listener string, version int16, p *metadata.Partition) kmsg.MetadataResponseTopicPartition {
-	m := kmsg.NewMetadataResponseTopicPartition()
-	m.Partition, m.LeaderEpoch = p.Index, p.LeaderEpoch
-	m.Replicas, m.ISR = p.Replicas, p.ISR
-	for i, id := range p.Replicas {
-		if replicaOffline(image, listener, p, i, id) {
-			m.OfflineReplicas = append(m.OfflineReplicas, id)
-		}
-	}
-	if version == 0 {
-		m.Replicas = reachable(image, listener, p.Replicas)
-		m.ISR = reachable(image, listener, p.ISR)
-	}
-	m.Leader, m.ErrorCode = leaderFor(image, listener, version, p.Leader)
-	if m.ErrorCode == 0 && (len(m.Replicas) < len(p.Replicas) || len(m.ISR) < len(p.ISR)) {
-		m.ErrorCode = kafkaerr.Code(kafkaerr.ReplicaNotAvailable)
-	}
-	return m
-}
-
-// leaderFor is the leader if a client of the listener can reach it, else -1 and why not.
-func leaderFor(image *metadata.Image, listener string, version int16, leader int32) (int32, int16) {
-	broker := image.Broker(leader)
-	switch {
-	case broker == nil:
-		return metadata.NoLeader, kafkaerr.Code(kafkaerr.LeaderNotAvailable)
-	case endpointOf(broker, listener) != nil:
-		return leader, 0
-	case version >= 6:
-		return metadata.NoLeader, kafkaerr.Code(kafkaerr.ListenerNotFound)
-	default:
-		return metadata.NoLeader, kafkaerr.Code(kafkaerr.LeaderNotAvailable)
-	}
-}
-
-func replicaOffline(image *metadata.Image, listener string, p *metadata.Partition, i int, id int32) bool {
-	broker := image.Broker(id)
-	if broker == nil || broker.Fenced || endpointOf(broker, listener) == nil {
-		return true
-	}
-	return i < len(p.Directories) && !broker.HasOnlineDir(p.Directories[i])
-}
-
-func reachable(image *metadata.Image, listener string, ids []int32) []int32 {
-	alive := make([]int32, 0, len(ids))
-	for _, id := range ids {
-		if b := image.Broker(id); b != nil && !b.Fenced && endpointOf(b, listener) != nil {
-			alive = append(alive, id)
-		}
-	}
-	return alive
+	return missing
 }
 
 // addBrokers lists the live brokers with their addresses on the listener asked.

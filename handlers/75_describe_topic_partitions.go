@@ -16,7 +16,8 @@ import (
 // No topics are all topics.
 func (h *Handlers) describeTopicPartitions(_ context.Context, c call, req *kmsg.DescribeTopicPartitionsRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse)
-	p := partitionsPage{image: h.image(), listener: c.request.Conn.Listener.Name, all: len(req.Topics) == 0, resp: resp}
+	image := h.image()
+	p := partitionsPage{image: image, view: viewBrokers(image, c.request.Conn.Listener.Name), all: len(req.Topics) == 0, resp: resp}
 	names, err := p.names(req)
 	if err != nil {
 		return refusedPartitions(req, resp, err), nil
@@ -46,11 +47,11 @@ func refusedPartitions(req *kmsg.DescribeTopicPartitionsRequest, resp *kmsg.Desc
 
 // partitionsPage is an answer that grows.
 type partitionsPage struct {
-	image    *metadata.Image
-	listener string
-	all      bool // nothing was named
-	room     int  // for so many more partitions
-	resp     *kmsg.DescribeTopicPartitionsResponse
+	image *metadata.Image
+	view  brokersView
+	all   bool // nothing was named
+	room  int  // for so many more partitions
+	resp  *kmsg.DescribeTopicPartitionsResponse
 }
 
 // names are the topics of this page and those after it, in order, each once.
@@ -126,10 +127,10 @@ func (p *partitionsPage) endAt(topic string, partition int32) {
 // describe is one partition. Unlike Metadata it has no error for a leader that cannot be
 // reached, only -1 in its place.
 func (p *partitionsPage) describe(partition *metadata.Partition) kmsg.DescribeTopicPartitionsResponseTopicPartition {
-	m := partitionMetadata(p.image, p.listener, newestMetadata, partition)
 	d := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-	d.Partition, d.LeaderID, d.LeaderEpoch = m.Partition, m.Leader, m.LeaderEpoch
-	d.Replicas, d.ISR, d.OfflineReplicas = m.Replicas, m.ISR, m.OfflineReplicas
+	d.Partition, d.LeaderEpoch = partition.Index, partition.LeaderEpoch
+	d.LeaderID, _ = p.view.leader(newestMetadata, partition.Leader)
+	d.Replicas, d.ISR, d.OfflineReplicas = partition.Replicas, partition.ISR, p.view.appendOffline(nil, partition)
 	d.EligibleLeaderReplicas, d.LastKnownELR = notNull(partition.ELR), notNull(partition.LastKnownELR)
 	return d
 }
