@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -320,4 +321,28 @@ func FuzzReadSnapshot(f *testing.F) {
 			wantRebuilds(t, s.Image)
 		}
 	})
+}
+
+// TestNewTopicsShareTheirConfiguration: all begin with the same one, and a map for each would
+// be a tenth of what a topic takes.
+func TestNewTopicsShareTheirConfiguration(t *testing.T) {
+	image, d := derive(t, nil, bootstrap, config("a", "durability", "fsync"), config("b", "durability", "fsync"))
+	if n := testing.AllocsPerRun(100, func() { d.draft.changed(nil, "durability", Ptr("fsync")) }); n != 0 {
+		t.Errorf("%v allocations for the same again", n)
+	}
+	later, _ := derive(t, image, config("a", "retention.ms", "1"), ConfigRecord{Resource{TopicResource, "a"}, "durability", nil})
+	for _, c := range []struct {
+		image *Image
+		topic string
+		want  map[string]string
+	}{
+		{image, "a", map[string]string{"durability": "fsync"}},
+		{image, "b", map[string]string{"durability": "fsync"}},
+		{later, "a", map[string]string{"retention.ms": "1"}},
+		{later, "b", map[string]string{"durability": "fsync"}},
+	} {
+		if got := c.image.Config(Resource{TopicResource, c.topic}); !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.topic, got, c.want)
+		}
+	}
 }

@@ -23,6 +23,9 @@ type imageDraft struct {
 	// owned are the topics whose partition list no image shares yet.
 	owned map[uuid.UUID]*Topic
 
+	// lone is the last configuration of one key that was made. It is never changed.
+	lone map[string]string
+
 	records int              // replayed so far
 	bracket transactionState // where a group of entries (D25) stands
 }
@@ -427,15 +430,7 @@ func (d *Delta) changeConfig(r ConfigRecord) error {
 		return invalid("configuration of %s without key", r.Name)
 	}
 	old, _ := d.draft.configs.get(resourceKey(r.Resource))
-	values := maps.Clone(old.get())
-	if values == nil {
-		values = map[string]string{}
-	}
-	if r.Value == nil {
-		delete(values, r.Key)
-	} else {
-		values[r.Key] = *r.Value
-	}
+	values := d.draft.changed(old.get(), r.Key, r.Value)
 	if len(values) == 0 {
 		d.removeConfigs(r.Resource)
 		return nil
@@ -443,6 +438,24 @@ func (d *Delta) changeConfig(r ConfigRecord) error {
 	d.draft.configs.set(resourceKey(r.Resource), &settings{r.Resource, values})
 	d.touched.configs[r.Resource] = struct{}{}
 	return nil
+}
+
+// changed is a copy of a configuration with one key set, or removed. New topics begin with the
+// same key and value, and share the map.
+func (w *imageDraft) changed(values map[string]string, key string, value *string) map[string]string {
+	if len(values) == 0 && value != nil {
+		if had, ok := w.lone[key]; !ok || had != *value {
+			w.lone = map[string]string{key: *value}
+		}
+		return w.lone
+	}
+	values = maps.Clone(values)
+	if value == nil {
+		delete(values, key)
+	} else {
+		values[key] = *value
+	}
+	return values
 }
 
 func (d *Delta) removeConfigs(r Resource) {

@@ -7,9 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"math"
 	"os"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -177,24 +175,6 @@ func runStart(ctx context.Context, cfg *configs.Broker, logs *logs) error {
 	stopped := b.Stop(stopCtx)
 	logs.logger.Info("stopped", "after", time.Since(begin).Round(time.Millisecond))
 	return errors.Join(failure, stopped)
-}
-
-// garbagePercent is how much the heap grows between two collections. Go's own 100 lets it
-// double; what fills it under load are frames, which the collector need not look into, so
-// that a collection costs next to nothing: 0.1 % of the broker's CPU at this setting.
-const garbagePercent = 50
-
-// limitHeap keeps garbage small, and has Go collect it sooner when the process comes near
-// the memory that it may use, instead of being killed for it. That is a net, seldom
-// reached: what bounds memory are the limits on requests. GOGC and GOMEMLIMIT decide where
-// they are set.
-func limitHeap(memory uint64) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbagePercent)
-	}
-	if memory > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(min(memory/4*3, math.MaxInt64)))
-	}
 }
 
 // startError tells mistakes of configuration from failures.
