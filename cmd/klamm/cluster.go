@@ -106,11 +106,13 @@ func viewCluster(ctx context.Context, client *kgo.Client) (*clusterView, error) 
 	if err := v.addQuorum(ctx, client, nodes); err != nil {
 		return nil, err
 	}
+	// The moves first: one that ends meanwhile is then known as a move, or over. The other way
+	// round, the replicas it had on its way would look like those that it is to have.
 	var err error
-	if v.topics, err = kadm.NewClient(client).ListTopicsWithInternal(ctx); err != nil {
+	if v.moving, err = listReassignments(ctx, client); err != nil {
 		return nil, err
 	}
-	if v.moving, err = listReassignments(ctx, client); err != nil {
+	if v.topics, err = kadm.NewClient(client).ListTopicsWithInternal(ctx); err != nil {
 		return nil, err
 	}
 	v.partitions(func(p kadm.PartitionDetail) {

@@ -83,6 +83,7 @@ type drain struct {
 	flags   drainFlags
 	timeout time.Duration           // of one question
 	done    map[topicPartition]bool // has left the node, as far as is known
+	lifted  bool                    // a throttle of an earlier drain, whose rates may still be set
 	total   int
 	drawn   bool
 }
@@ -123,6 +124,11 @@ func (d *drain) run(ctx context.Context) error {
 	case d.flags.dryRun:
 		return d.show(plan)
 	}
+	if d.flags.throttle == 0 {
+		if err := d.ask(ctx, d.unlimit); err != nil {
+			return err
+		}
+	}
 	for !plan.empty() {
 		if err := d.goesOn(plan); err != nil {
 			return err
@@ -135,7 +141,7 @@ func (d *drain) run(ctx context.Context) error {
 		if err := d.carryOut(ctx, plan); err != nil {
 			return err
 		}
-		if view, plan, err = d.plan(ctx); err != nil {
+		if view, plan, err = d.planAfterMoves(ctx); err != nil {
 			return err
 		}
 	}
@@ -146,13 +152,42 @@ func (d *drain) run(ctx context.Context) error {
 	return nil
 }
 
+// lagBound is how long a broker may take to show what the controller has told already.
+const lagBound = 10 * time.Second
+
+// planAfterMoves plans anew. The broker that is asked about topics may not have heard yet of
+// moves that the controller says are over.
+func (d *drain) planAfterMoves(ctx context.Context) (view *clusterView, plan drainPlan, err error) {
+	pause := time.NewTicker(drainPause)
+	defer pause.Stop()
+	for deadline := time.Now().Add(lagBound); ; {
+		view, plan, err = d.plan(ctx)
+		if err != nil || d.isBack(plan) == nil || time.Now().After(deadline) {
+			return view, plan, err
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil, plan, ctx.Err()
+		}
+	}
+}
+
+// isBack is a move of a plan that was made already; nil: none.
+func (d *drain) isBack(plan drainPlan) *move {
+	for i, m := range plan.moves {
+		if d.done[m.topicPartition] {
+			return &plan.moves[i]
+		}
+	}
+	return nil
+}
+
 // goesOn tells whether a plan leads further. What one leaves over is topics made meanwhile,
 // or what somebody else has moved back.
 func (d *drain) goesOn(plan drainPlan) error {
-	for _, m := range plan.moves {
-		if d.done[m.topicPartition] {
-			return fmt.Errorf("%s is back on node %d: somebody has taken back its move", m.topicPartition, d.id)
-		}
+	if m := d.isBack(plan); m != nil {
+		return fmt.Errorf("%s is back on node %d: somebody has taken back its move", m.topicPartition, d.id)
 	}
 	if len(plan.moves)+len(plan.leaving) == 0 {
 		return errors.Join(append(plan.stuck, fmt.Errorf("node %d keeps %d partitions", d.id, len(plan.stuck)))...)

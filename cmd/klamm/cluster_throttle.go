@@ -94,9 +94,10 @@ func (d *drain) unlimit(ctx context.Context) error {
 				leaderReplicas, "", followerReplicas, ""))
 		}
 	}
-	if len(changes) == 0 {
+	if len(changes) == 0 && !d.lifted {
 		return nil
 	}
+	d.lifted = true
 	moving, err := listReassignments(ctx, d.client)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,6 +44,7 @@ func mainOnTerminal() {
 //	said NAME TEXT               TEXT is in what the broker NAME has said
 //	eased NAME                   the broker NAME has the timer slack that suits one
 //	exitcode N PROGRAM ARG...    exec, with an exit code that is expected
+//	until REGEXP PROGRAM ARG...  exec again and again until its output matches
 //	member GROUP TOPIC           join a group as the client "reader", wait until it reads
 //	leave GROUP                  have that member leave
 //
@@ -65,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"said":     said,
 			"eased":    eased,
 			"exitcode": exitCode,
+			"until":    until,
 			"member":   joinGroup,
 			"leave":    leaveGroup,
 		},
@@ -151,6 +154,22 @@ func exitCode(ts *testscript.TestScript, _ bool, args []string) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || fmt.Sprint(exit.ExitCode()) != args[0] {
 		ts.Fatalf("exit code %s expected: %v", args[0], err)
+	}
+}
+
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	for deadline := time.Now().Add(startPatience); ; <-pause.C {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		switch {
+		case want.MatchString(ts.ReadFile("stdout")):
+			return
+		case time.Now().After(deadline):
+			ts.Fatalf("%s does not print %s", strings.Join(args[1:], " "), want)
+		}
 	}
 }
 
