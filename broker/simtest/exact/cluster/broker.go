@@ -542,5 +542,8 @@ func (b *broker) stop() {
 			b.w.fail("CleanStop", "broker %d: %v", b.n.id, err)
 		}
 	}
+	if !b.n.crashed {
+		b.w.damageStopped(b.n)
+	}
 	b.n.crashed = true // for good
 }

@@ -1,55 +1,60 @@
 package cluster
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/logstore"
-	"github.com/klamm-mq/klamm/logstore/checkpoint"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
-// Damage of one replica (D24): a bit of a batch that flips, or the end of the log that is gone,
-// below what was persisted as flushed; above it nobody could tell it from what a power cut
-// leaves. Whoever meets it reports the replica, which is fetched again once it is in neither ISR nor ELR.
-// The last copy stays as it is, offline, until somebody brings the file back.
+// Damage of one replica (D24), after a kill or a clean stop: a bit of a batch that flips, a
+// segment that has lost its end, or its file, or a whole directory that is gone, below what was
+// persisted as flushed; above it nobody could tell it from what a power cut leaves. Whoever
+// meets it reports the replica, which is fetched again once it is in neither ISR nor ELR.
+// The last copy stays as it is, offline, until somebody brings the files back.
 
-// damage is one that was done, and what was there before.
+// damage is one that was done, and how it is undone.
 type damage struct {
-	node   *node
-	id     replica.TopicIDPartition
-	name   string // of the file
-	at     int64
-	before []byte
+	node *node
+	id   replica.TopicIDPartition
+	name string // of the file, or directory
+	undo func() error
 }
 
 // damageOne ends the process of a node and damages one of its logs.
 func (w *world) damageOne(n *node) {
-	if n.b == nil || len(n.b.order) == 0 {
+	p := w.toDamage(n)
+	if p == nil {
 		return
 	}
-	p := n.b.order[w.rand.IntN(len(n.b.order))]
-	if p.log == nil || p.Failure() != nil || w.damaged(n, p.id) {
-		return
-	}
-	dir := p.log.Path()
 	w.tracef("broker %d is killed, to be damaged", n.id)
 	w.report.Kills++
 	n.fs.Kill()
 	n.crashed = true
-	n.quietly(func() {
-		if err := w.damageLog(n, p, dir); err != nil {
-			w.fail("Harness", "damage %s: %v", dir, err)
-		}
-	})
+	w.damageLog(n, p)
+}
+
+// damageStopped damages a log of a process that has just stopped.
+func (w *world) damageStopped(n *node) {
+	if p := w.toDamage(n); p != nil && !w.calm && w.rand.IntN(3) == 0 {
+		w.tracef("broker %d is damaged", n.id)
+		w.damageLog(n, p)
+	}
+}
+
+// toDamage draws one of a node's replicas, nil if that is not to be damaged.
+func (w *world) toDamage(n *node) *partition {
+	if n.b == nil || len(n.b.order) == 0 {
+		return nil
+	}
+	p := n.b.order[w.rand.IntN(len(n.b.order))]
+	if p.log == nil || p.Failure() != nil && !n.b.stopping || p.log.Failure() != nil || w.damaged(n, p.id) {
+		return nil
+	}
+	return p
 }
 
 // quietly does something to a disk that no process does.
@@ -58,87 +63,6 @@ func (n *node) quietly(do func()) {
 	n.dieAtSync, n.dieAtCall = 0, 0
 	do()
 	n.dieAtSync, n.dieAtCall = sync, call
-}
-
-func (w *world) damageLog(n *node, p *partition, dir string) error {
-	flushed, err := checkpoint.ReadFlushed(n.fs, path.Join(path.Dir(dir), checkpoint.FlushedFile))
-	if err != nil {
-		return nil // there is none yet
-	}
-	persisted := flushed[checkpoint.TopicIDPartition{TopicID: p.id.TopicID, Partition: p.id.Partition}]
-	entries, err := n.fs.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) && persisted == 0 {
-		return nil // a log that nothing has happened to has no files
-	}
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".log") {
-			names = append(names, path.Join(dir, e.Name()))
-		}
-	}
-	slices.Sort(names)
-	if len(names) == 0 {
-		return nil
-	}
-	name := names[w.rand.IntN(len(names))]
-	f, err := n.fs.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	size, err := f.Size()
-	if err != nil || size == 0 {
-		return err
-	}
-	content := make([]byte, size)
-	if _, err := f.ReadAt(content, 0); err != nil {
-		return err
-	}
-	from, to, ok := w.somewhere(content, persisted)
-	if !ok {
-		return nil
-	}
-	w.report.Damaged++
-	d := damage{node: n, id: p.id, name: name}
-	if name == names[len(names)-1] && w.rand.IntN(2) == 0 {
-		d.at, d.before = from, content[from:]
-		w.tracef("%s of broker %d ends at %d of %d bytes", name, n.id, from, size)
-		err = f.Truncate(from)
-	} else {
-		const crcAt = 17 // what lies before it, no checksum covers
-		d.at = from + crcAt + w.rand.Int64N(to-from-crcAt)
-		d.before = content[d.at : d.at+1]
-		w.tracef("a bit of %s of broker %d flips at %d of %d bytes", name, n.id, d.at, size)
-		_, err = f.WriteAt([]byte{d.before[0] ^ 1<<w.rand.IntN(8)}, d.at)
-	}
-	w.damages = append(w.damages, d)
-	if err != nil {
-		return err
-	}
-	return f.Sync()
-}
-
-// somewhere draws a batch of a segment that ends below an offset.
-func (w *world) somewhere(content []byte, below int64) (from, to int64, ok bool) {
-	const head, magicAt, lastDeltaAt = 61, 16, 23
-	var starts, ends []int64
-	for at := 0; at+head <= len(content) && content[at+magicAt] == 2; { // zeros may follow
-		end := at + 12 + int(binary.BigEndian.Uint32(content[at+8:]))
-		last := int64(binary.BigEndian.Uint64(content[at:])) + int64(binary.BigEndian.Uint32(content[at+lastDeltaAt:]))
-		if end > len(content) || last >= below {
-			break
-		}
-		starts, ends = append(starts, int64(at)), append(ends, int64(end))
-		at = end
-	}
-	if len(starts) == 0 {
-		return 0, 0, false
-	}
-	i := w.rand.IntN(len(starts))
-	return starts[i], ends[i], true
 }
 
 // damaged tells whether a replica was damaged, and not fetched again since.
@@ -163,12 +87,7 @@ func (w *world) rescue() {
 		d.node.fs.Kill()
 		d.node.crashed = true
 		d.node.quietly(func() {
-			f, err := d.node.fs.OpenFile(d.name, os.O_RDWR, 0)
-			if err == nil {
-				_, err = f.WriteAt(d.before, d.at)
-				err = errors.Join(err, f.Sync(), f.Close())
-			}
-			if err != nil {
+			if err := d.undo(); err != nil {
 				w.fail("LastCopyStays", "bring back %s: %v", d.name, err)
 			}
 		})

@@ -29,6 +29,7 @@
 //	administer   what administrators want of the controller
 //	faults       kills, power cuts, pauses, cuts, full disks, changes of the controller
 //	damage       files that are not what was written, and replicas that begin anew
+//	ruin         what happens to those files
 //	judge        the invariants, after every event (see judge.go)
 //	history      what clients were told
 //	stock        what is in the logs
@@ -48,7 +49,8 @@
 //	T11  a new leader's first answers       LatestNeverFalls, ISRHoldsHW, OffsetOrder
 //	T16  five in flight, the leader dies    SequencesContiguous; killLeaders
 //	T18  all nodes lose power at once       AckedRecordsReadable; blackout
-//	T19  a flipped bit, a lost end          damage: ReplicasAgreeBelowHW, LastCopyStays, Progress
+//	T19  a flipped bit, lost ends, files,   damage: AckedRecordsReadable, ReplicasAgreeBelowHW,
+//	     directories                        LastCopyStays, Progress
 //	T20  the last of the ISR dies           LeaderWasInSync; killLeaders; times without a leader
 //	T21  an old leader with more records    ReplicasAgreeBelowHW, ConsumersNeverDiverge; pauses, cuts
 //	T22  the controller dies                ImagesEqualAtOffset, OneLeaderPerEpoch; elect
