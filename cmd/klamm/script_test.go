@@ -44,7 +44,7 @@ func mainOnTerminal() {
 //	said NAME TEXT               TEXT is in what the broker NAME has said
 //	eased NAME                   the broker NAME has the timer slack that suits one
 //	exitcode N PROGRAM ARG...    exec, with an exit code that is expected
-//	until REGEXP PROGRAM ARG...  exec again and again until its output matches
+//	until REGEXP PROGRAM ARG...  exec again and again until its output matches; with ! until it does not
 //	member GROUP TOPIC           join a group as the client "reader", wait until it reads
 //	leave GROUP                  have that member leave
 //
@@ -157,7 +157,7 @@ func exitCode(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func until(ts *testscript.TestScript, _ bool, args []string) {
+func until(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	pause := time.NewTicker(100 * time.Millisecond)
@@ -165,10 +165,10 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	for deadline := time.Now().Add(startPatience); ; <-pause.C {
 		ts.Check(ts.Exec(args[1], args[2:]...))
 		switch {
-		case want.MatchString(ts.ReadFile("stdout")):
+		case want.MatchString(ts.ReadFile("stdout")) != neg:
 			return
 		case time.Now().After(deadline):
-			ts.Fatalf("%s does not print %s", strings.Join(args[1:], " "), want)
+			ts.Fatalf("%s prints %s: it should be %v", strings.Join(args[1:], " "), want, !neg)
 		}
 	}
 }
