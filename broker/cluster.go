@@ -239,6 +239,9 @@ func (b *Broker) registerController() error {
 			Channel: b.channel, Logger: b.loggers.logger("klamm.node"), Joining: b.votersVary() && !b.foundsAtOnce(),
 		})
 	})
+	if b.votersVary() && b.cfg.Quorum.AutoJoin {
+		b.tasks.Go(func() { b.autoJoin(ctx, listeners) })
+	}
 	b.onStop(func(context.Context) error {
 		cancel()
 		return nil

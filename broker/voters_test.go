@@ -162,6 +162,43 @@ func TestClusterGrowsFromOneAndShrinks(t *testing.T) {
 	})
 }
 
+// Controllers that are told so become voters by themselves: new ones, one whose disk was
+// replaced, one that comes back under another address, and one that somebody has removed.
+func TestControllersJoinByThemselves(t *testing.T) {
+	growing(t, threeCombined, func(c *nodes) {
+		for _, id := range []int32{2, 3} {
+			c.all[id].Machine.Settings = append(c.all[id].Machine.Settings, "controller.quorum.auto.join.enable=true")
+		}
+		c.start(2, 3)
+		dirs := c.wantQuorum(1, "1 2 3")
+		if err := c.removeVoter(1, 3, dirs[3]); err != nil {
+			c.t.Fatal(err)
+		}
+		c.wantQuorum(2, "1 2 3")
+
+		c.kill(3)
+		c.all[3].replaceDisk()
+		c.start(3)
+		c.eventually("the new disk votes", 30*time.Second, func() bool {
+			text, now := c.quorumOf(2)
+			return text == "1 2 3" && now[3] != dirs[3]
+		})
+
+		_, dirs = c.quorumOf(2)
+		c.kill(3)
+		c.all[3].replaceDisk()
+		for i, s := range c.all[3].Machine.Settings {
+			c.all[3].Machine.Settings[i] = strings.ReplaceAll(s, "://broker-3:9093", "://broker-3:9095")
+		}
+		c.start(3)
+		c.eventually("the new disk at another address votes", 30*time.Second, func() bool {
+			text, now := c.quorumOf(2)
+			return text == "1 2 3" && now[3] != dirs[3]
+		})
+		c.createTopic(3, "events", 3)
+	})
+}
+
 // A controller that is no broker joins in the same way, and a node that waits to be taken in
 // founds nothing, however long that lasts.
 func TestControllerJoins(t *testing.T) {

@@ -94,8 +94,7 @@ type Logs struct {
 	LogStartCheckpointInterval time.Duration
 	HighWatermarkInterval      time.Duration // replica.high.watermark.checkpoint.interval.ms
 	RecoveryThreads            int32         // of one directory
-	DirFailureTimeout          time.Duration
-	MoveThreads                int32 // num.replica.alter.log.dirs.threads; 0: as many as there are directories
+	MoveThreads                int32         // num.replica.alter.log.dirs.threads; 0: as many as there are directories
 }
 
 // NewTopics is what a topic gets whose creator leaves it to the broker.
@@ -197,7 +196,6 @@ func (b *Broker) paces(v values) {
 		LogStartCheckpointInterval: v.ms("log.flush.start.offset.checkpoint.interval.ms"),
 		HighWatermarkInterval:      v.ms("replica.high.watermark.checkpoint.interval.ms"),
 		RecoveryThreads:            v.int("num.recovery.threads.per.data.dir"),
-		DirFailureTimeout:          v.ms("log.dir.failure.timeout.ms"),
 		MoveThreads:                optional[int32](v, "num.replica.alter.log.dirs.threads"),
 	}
 	b.Replication = Replication{

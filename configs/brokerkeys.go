@@ -84,7 +84,7 @@ func quorumKeys() []Key {
 		},
 		{
 			Name: "controller.quorum.auto.join.enable", Type: Boolean, Default: "false", Importance: Low,
-			Doc: "Whether a new controller adds itself to the voters.",
+			Doc: "Whether a controller has itself added to the voters, where the configuration names none.",
 		},
 		{
 			Name: "controller.quorum.bootstrap.servers", Type: List, Default: "", Valid: hostPorts{}, Importance: High,

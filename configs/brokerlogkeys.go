@@ -11,10 +11,6 @@ func logKeys() []Key {
 			Doc: "Directories of the logs. Unset: log.dir.",
 		},
 		{
-			Name: "log.dir.failure.timeout.ms", Type: Long, Default: "30000", Valid: atLeast(1), Importance: Low,
-			Doc: "A broker that cannot tell the controller of a failed directory for so long stops.",
-		},
-		{
 			Name: "log.flush.offset.checkpoint.interval.ms", Type: Int, Default: "30000", Valid: atLeast(0), Importance: High,
 			Doc: "Time between two checkpoints of recovery points.",
 		},

@@ -158,6 +158,8 @@ func (c *checker) roles() {
 	switch {
 	case voter:
 		c.refuse("controller.quorum.voters", "contains this node (%d), which has no controller role", c.b.NodeID)
+	case c.b.Quorum.AutoJoin:
+		c.refuse("controller.quorum.auto.join.enable", "is for nodes that have the controller role")
 	case len(c.b.Quorum.Voters)+len(c.b.Quorum.BootstrapServers) == 0:
 		c.refuse("process.roles", "a broker without the controller role needs controller.quorum.bootstrap.servers or controller.quorum.voters")
 	}

@@ -115,7 +115,7 @@ func (k *Key) named(name string) bool {
 // that are our own; every other one is at least known by name.
 func TestBrokerKeysAreDescribedAsByKafka(t *testing.T) {
 	own := []string{
-		"broker.heartbeat.interval.ms", "broker.session.timeout.ms", "controller.quorum.election.backoff.max.ms",
+		"broker.heartbeat.interval.ms", "broker.session.timeout.ms",
 		"controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms", "log.flush.offset.checkpoint.interval.ms",
 	}
 	for _, d := range describedKeys(t, "broker") {

@@ -97,7 +97,7 @@ func TestDefault(t *testing.T) {
 		Quotas: Quotas{Samples: 11, ControllerSamples: 11, ReplicationSamples: 11, Window: time.Second, ControllerWindow: time.Second, ReplicationWindow: time.Second},
 		Logs: Logs{
 			RetentionCheckInterval: 5 * time.Minute, RecoveryPointInterval: 30 * time.Second, LogStartCheckpointInterval: time.Minute,
-			HighWatermarkInterval: 5 * time.Second, RecoveryThreads: 2, DirFailureTimeout: 30 * time.Second,
+			HighWatermarkInterval: 5 * time.Second, RecoveryThreads: 2,
 		},
 		NewTopics: NewTopics{Partitions: 1, ReplicationFactor: 1, AutoCreate: true, DeleteEnabled: true, MaxPartitionsShown: 2000},
 		Replication: Replication{

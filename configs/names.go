@@ -19,7 +19,7 @@ const pointless = `
 	group.share.dlq.manager.class.name group.share.persister.class.name
 	group.streams.assignor.offload.enable internal.metadata.delete.delay.millis
 	internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-	kafka.metrics.polling.interval.secs kafka.metrics.reporters log.initial.task.delay.ms
+	kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms log.initial.task.delay.ms
 	metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
 	metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
 	metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads

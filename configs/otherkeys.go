@@ -98,6 +98,7 @@ const otherKeys = `
 	log.cleaner.io.buffer.size INT 524288
 	log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308
 	log.cleaner.threads INT 1
+	log.dir.failure.timeout.ms LONG 30000
 	metadata.log.max.record.bytes.between.snapshots LONG 20971520
 	metadata.log.max.snapshot.interval.ms LONG 3600000
 	metadata.log.segment.bytes INT 1073741824

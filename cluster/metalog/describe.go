@@ -33,6 +33,10 @@ type Member struct {
 	Answered, CaughtUp time.Time
 }
 
+// Voters are those that this node knows of, be the newest change committed or not; none on one
+// that has no log yet.
+func (l *Log) Voters() []Voter { return l.voters() }
+
 // Quorum tells who keeps the metadata log.
 func (l *Log) Quorum() QuorumState {
 	q := QuorumState{Leader: -1, Term: l.raft.CurrentTerm()}

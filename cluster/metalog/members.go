@@ -156,12 +156,23 @@ func (l *Log) reconcile(ctx context.Context, m Members) error {
 	errs = append(errs, l.settleMembers(ctx, observing, raft.Nonvoter, m.Probe))
 	for _, s := range l.servers() {
 		id, ok := parseServerID(s.ID)
-		if s.Suffrage != raft.Voter && ok && !containsNode(observers, id) && !l.isCatchingUp() && !isSuccessor(s) {
+		if s.Suffrage == raft.Voter || !ok || isSuccessor(s) || l.isCatchingUp() {
+			continue
+		}
+		if !containsNode(observers, id) || l.isFormer(s, id) {
 			l.logger.Info("observer of the metadata log is removed", "node", s.ID)
 			errs = append(errs, l.raft.RemoveServer(s.ID, 0, memberTimeout).Error())
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// isFormer tells whether an observer is what a node was on a disk that it has no more.
+func (l *Log) isFormer(s raft.Server, node int32) bool {
+	return l.isSilent(s.ID) && slices.ContainsFunc(l.servers(), func(other raft.Server) bool {
+		id, ok := parseServerID(other.ID)
+		return ok && id == node && other.ID != s.ID && !l.isSilent(other.ID)
+	})
 }
 
 func (l *Log) settleMembers(ctx context.Context, list []Peer, suffrage raft.ServerSuffrage, probe Prober) error {
@@ -187,7 +198,7 @@ func (l *Log) keepVoters(ctx context.Context, controllers []Peer, probe Prober) 
 	brief, cancel := context.WithTimeout(ctx, catchUpPause)
 	defer cancel()
 	err := l.changeVoters(brief, func() error {
-		return errors.Join(l.moveVoters(ctx, controllers, probe), l.finishSuccessions(ctx, probe), l.replaceVoters(ctx, probe))
+		return errors.Join(l.moveVoters(ctx, controllers, probe), l.finishSuccessions(ctx, probe), l.replaceVoters(ctx, controllers, probe))
 	})
 	if errors.Is(err, errChanging) {
 		return nil

@@ -27,14 +27,19 @@ func isSuccessor(s raft.Server) bool {
 	return s.Suffrage != raft.Voter && strings.HasSuffix(string(s.Address), successorMark)
 }
 
-// replaceVoters lets those who answer with another disk take the place of what they were.
-func (l *Log) replaceVoters(ctx context.Context, probe Prober) error {
+// replaceVoters lets those who answer with another disk take the place of what they were, where
+// that was, or where they have registered to be.
+func (l *Log) replaceVoters(ctx context.Context, controllers []Peer, probe Prober) error {
 	var errs []error
 	for _, old := range l.voters() {
 		if old.NodeID == l.opts.NodeID || !l.isSilent(serverID(old)) {
 			continue
 		}
 		found, err := l.foundAt(ctx, Peer{old.NodeID, old.Address}, probe)
+		i := slices.IndexFunc(controllers, func(p Peer) bool { return p.NodeID == old.NodeID && p.Address != old.Address })
+		if err != nil && i >= 0 {
+			found, err = l.foundAt(ctx, controllers[i], probe)
+		}
 		if err == nil && found.DirectoryID != old.DirectoryID {
 			err = l.replaceVoter(ctx, old, found)
 		}

@@ -259,3 +259,21 @@ func TestReplacedVoterIsRemoved(t *testing.T) {
 		}
 	})
 }
+
+// A node that observed has another disk, and becomes a voter with that at once: what it was is
+// forgotten, although a node of that id is registered.
+func TestFormerObserverIsForgotten(t *testing.T) {
+	votersTest(t, 2, func(c *cluster) {
+		one, two := c.nodes[0], c.nodes[1]
+		c.observers.Store(&[]Peer{{two.id, two.address()}})
+		c.observe(two)
+		two.stop()
+		two.replaceDisk()
+		two.start()
+		if err := one.add(two); err != nil {
+			t.Fatal(err)
+		}
+		c.leader().mustPropose("t")
+		c.wantMembers(one.identity(), two.identity())
+	})
+}

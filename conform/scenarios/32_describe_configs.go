@@ -70,7 +70,7 @@ var hostKeys = []string{
 
 // paceKeys are broker keys whose defaults are chosen for a broker's own machinery.
 var paceKeys = []string{
-	"broker.heartbeat.interval.ms", "broker.session.timeout.ms", "controller.quorum.election.backoff.max.ms",
+	"broker.heartbeat.interval.ms", "broker.session.timeout.ms",
 	"controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms", "log.flush.offset.checkpoint.interval.ms",
 }
 
