@@ -39,16 +39,12 @@ func IsDynamic(name string) bool {
 }
 
 // throttleKeys exist only while brokers run: kafka-reassign-partitions sets them. No table
-// has a default of theirs, so none is told.
+// has a default of theirs, so none is told, nor what they are for: neither does Kafka.
 func throttleKeys() []Key {
-	key := func(name, doc string) Key {
-		return Key{Name: name, Type: Long, Unset: true, Valid: atLeast(0), Importance: Medium, Doc: doc}
+	key := func(name string) Key {
+		return Key{Name: name, Type: Long, Unset: true, Valid: atLeast(0), Importance: Medium}
 	}
-	return []Key{
-		key(followerRateKey, "Bytes per second of throttled replicas as followers."),
-		key(leaderRateKey, "Bytes per second of throttled replicas as leaders."),
-		key(moveRateKey, "Bytes per second of replicas that move between directories."),
-	}
+	return []Key{key(followerRateKey), key(leaderRateKey), key(moveRateKey)}
 }
 
 const (
