@@ -233,8 +233,8 @@ oracle-cluster: ## the scenarios of clusters against three nodes of Klamm and of
 	  $(GO) test -count=1 -timeout 120m -v -run '^TestClusterOracle$$' ./oracle
 
 .PHONY: oracle-cluster-record
-oracle-cluster-record: ## record what three nodes of Kafka answer again, twice to be sure
-	cd compat-tests && RECORD=$(CURDIR)/conform/transcripts/kafka-4.4-cluster \
+oracle-cluster-record: ## record what three nodes of Kafka answer again, twice to be sure; SCENARIOS=REGEXP renews some
+	cd compat-tests && SCENARIOS='$(SCENARIOS)' RECORD=$(CURDIR)/conform/transcripts/kafka-4.4-cluster \
 	  $(GO) test -count=1 -timeout 240m -v -run '^TestClusterRecord$$' ./oracle
 
 .PHONY: oracle-generate

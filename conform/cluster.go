@@ -3,6 +3,7 @@ package conform
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +105,11 @@ func (r *R) SendToOnly(i int, label string, req kmsg.Request, mine func(kmsg.Res
 
 // QuietAt is Quiet at node i.
 func (r *R) QuietAt(i int, req kmsg.Request) kmsg.Response { return r.quiet(At(i, "quiet"), req) }
+
+// QuietAtController is Quiet at the controller of node i.
+func (r *R) QuietAtController(i int, req kmsg.Request) kmsg.Response {
+	return r.quiet(AtController(i, "quiet"), req)
+}
 
 // Kill ends node i at once.
 func (r *R) Kill(i int) { r.fail("kill", i, down, Nodes.Kill) }
@@ -269,6 +275,19 @@ func (r *R) endOf(name string, partition int32) kmsg.Request {
 	req.Topics = append(req.Topics, t)
 	return req
 }
+
+// ControllerListener is where other nodes reach the controller of node i.
+func (r *R) ControllerListener(i int) (host string, port uint16) {
+	host, text, _ := net.SplitHostPort(r.target.processes.Controller(r.Node(i)))
+	number, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		r.Fail("listener of controller %d: %w", r.Node(i), err)
+	}
+	return host, uint16(number)
+}
+
+// NameID calls an id that the scenario has found "id:name" from now on.
+func (r *R) NameID(name string, id [16]byte) { r.learnID(name, id) }
 
 // Settle waits until every node that is up has acted on all that happened before: brokers
 // act on metadata in its order, and a topic that is made now comes last.

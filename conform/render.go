@@ -246,6 +246,9 @@ func (r *renderer) named(field, v string) string {
 
 func (r *renderer) number(name string, f reflect.Value) string {
 	if !f.CanInt() {
+		if name == "Port" {
+			return r.port(int64(f.Uint()))
+		}
 		return strconv.FormatUint(f.Uint(), 10)
 	}
 	v := f.Int()

@@ -23,6 +23,9 @@ type Scenario struct {
 	// Faults scenarios make nodes fail. Each has the cluster for itself, as Alone ones have,
 	// and gives it back whole.
 	Faults bool
+	// Racks scenarios run on a cluster whose nodes have a rack and two log directories each,
+	// and whose voters can be changed; the others on one without.
+	Racks bool
 	// Run sends the requests. It must do the same for every broker, whatever the answers:
 	// what depends on an answer belongs in a variable, not in a branch.
 	Run func(r *R)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,33 +33,42 @@ func TestReplayCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
-		defer c.stop()
-		target := c.start()
-		chosen := chosenScenarios(t)
-		outcomes, err := conform.Run(t.Context(), target, chosen, conform.Options{Parallel: parallel})
-		if err != nil {
-			t.Error(err)
+	chosen := chosenScenarios(t)
+	var outcomes []conform.Outcome
+	var target *conform.Target
+	for _, inRacks := range []bool{false, true} {
+		list := slices.DeleteFunc(slices.Clone(chosen), func(s conform.Scenario) bool { return s.Racks != inRacks })
+		if len(list) == 0 {
+			continue
 		}
-		for _, o := range outcomes {
-			if o.Err != nil {
-				t.Error(o.Err)
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, inRacks)
+			defer c.stop()
+			target = c.start()
+			came, err := conform.Run(t.Context(), target, list, conform.Options{Parallel: parallel})
+			if err != nil {
+				t.Error(err)
 			}
+			outcomes = append(outcomes, came...)
+		})
+	}
+	for _, o := range outcomes {
+		if o.Err != nil {
+			t.Error(o.Err)
 		}
-		report := conform.Judge(target, outcomes, reference, why)
-		if len(chosen) < len(scenarios.Cluster()) {
-			report.Forgive()
-		}
-		var text strings.Builder
-		if err := report.WriteText(&text, printed); err != nil {
-			t.Fatal(err)
-		}
-		t.Log("\n" + text.String())
-		if !report.Passed {
-			t.Fail()
-		}
-	})
+	}
+	report := conform.Judge(target, outcomes, reference, why)
+	if len(chosen) < len(scenarios.Cluster()) {
+		report.Forgive()
+	}
+	var text strings.Builder
+	if err := report.WriteText(&text, printed); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + text.String())
+	if !report.Passed {
+		t.Fail()
+	}
 }
 
 // chosenScenarios are those whose names match SCENARIOS, or all.
@@ -81,9 +91,10 @@ const clusterSize = 3
 
 // cluster is several brokers, each on a machine of its own, that scenarios make fail.
 type cluster struct {
-	t     *testing.T
-	net   *memnet.Network
-	nodes []*node
+	t       *testing.T
+	inRacks bool // and with voters that can be changed
+	net     *memnet.Network
+	nodes   []*node
 }
 
 type node struct {
@@ -91,12 +102,8 @@ type node struct {
 	id int32
 }
 
-func newCluster(t *testing.T) *cluster {
-	c := &cluster{t: t, net: memnet.New()}
-	var voters []string
-	for id := range int32(clusterSize) {
-		voters = append(voters, fmt.Sprintf("%d@%s", id+1, c.Controller(id+1)))
-	}
+func newCluster(t *testing.T, inRacks bool) *cluster {
+	c := &cluster{t: t, inRacks: inRacks, net: memnet.New()}
 	for i := range clusterSize {
 		id := int32(i + 1)
 		n := &node{id: id}
@@ -106,12 +113,23 @@ func newCluster(t *testing.T) *cluster {
 		n.Machine.Settings = append([]string{
 			"process.roles=broker,controller", fmt.Sprintf("node.id=%d", id),
 			"listeners=PLAINTEXT://" + clientAddress(id) + ",CONTROLLER://" + c.Controller(id),
-			"controller.listener.names=CONTROLLER", "controller.quorum.voters=" + strings.Join(voters, ","),
-			"log.dirs=/data", "admin.listener=",
-		}, scenarios.ClusterSettings()...)
+			"controller.listener.names=CONTROLLER", "admin.listener=",
+		}, append(scenarios.ClusterSettings(), c.settings(i)...)...)
 		c.nodes = append(c.nodes, n)
 	}
 	return c
+}
+
+// settings are what node i has of its kind of cluster.
+func (c *cluster) settings(i int) []string {
+	if c.inRacks {
+		return append(scenarios.RackSettings(i), fmt.Sprintf("log.dirs=/data-%d,/more-%d", i+1, i+1), "controller.quorum.bootstrap.servers="+c.Controller(1))
+	}
+	var voters []string
+	for id := range int32(clusterSize) {
+		voters = append(voters, fmt.Sprintf("%d@%s", id+1, c.Controller(id+1)))
+	}
+	return []string{"log.dirs=/data", "controller.quorum.voters=" + strings.Join(voters, ",")}
 }
 
 func machineName(id int32) string   { return fmt.Sprintf("broker-%d", id) }
@@ -137,12 +155,25 @@ func (c *cluster) start() *conform.Target {
 		target, err := conform.ConnectBy(c.t.Context(), dial, clientAddress(1))
 		if err == nil && target.Size() == clusterSize {
 			target.Control(c)
+			c.addVoters(target)
 			return target
 		}
 		<-time.After(10 * time.Millisecond)
 	}
 	c.t.Fatal("the nodes do not find each other")
 	return nil
+}
+
+// addVoters has all nodes keep the metadata log, where the first one does it alone.
+func (c *cluster) addVoters(target *conform.Target) {
+	if !c.inRacks {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	if err := target.AddVoters(ctx); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // Start starts a node on what its disk holds.

@@ -17,18 +17,35 @@ type Cluster struct {
 // key=value pairs for all of them.
 func NewCluster(t testing.TB, n int, settings ...string) *Cluster {
 	t.Helper()
-	controllers, voters := make([]string, n), make([]string, n)
-	for i := range n {
-		controllers[i] = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
-		voters[i] = fmt.Sprintf("%d@%s", i+1, controllers[i])
+	return newCluster(t, n, func(_ int, controllers []string) []string {
+		voters := make([]string, n)
+		for i, address := range controllers {
+			voters[i] = fmt.Sprintf("%d@%s", i+1, address)
+		}
+		return append([]string{"controller.quorum.voters=" + strings.Join(voters, ",")}, settings...)
+	})
+}
+
+// NewChanging is NewCluster with voters that can be changed (KIP-853): the first node is the
+// only one until others are added. Own are the settings of node i, from 0.
+func NewChanging(t testing.TB, n int, own func(i int) []string) *Cluster {
+	t.Helper()
+	return newCluster(t, n, func(i int, controllers []string) []string {
+		return append([]string{"controller.quorum.bootstrap.servers=" + controllers[0]}, own(i)...)
+	})
+}
+
+func newCluster(t testing.TB, n int, own func(i int, controllers []string) []string) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	for range n {
+		c.Controllers = append(c.Controllers, fmt.Sprintf("127.0.0.1:%d", FreePort(t)))
 	}
-	c := &Cluster{Controllers: controllers}
 	for i := range n {
 		b := New(t, append([]string{
-			"process.roles=broker,controller", fmt.Sprintf("node.id=%d", i+1),
-			"controller.listener.names=CONTROLLER", "controller.quorum.voters=" + strings.Join(voters, ","),
-		}, settings...)...)
-		b.args = append(b.args, "--set", fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", b.Addr, controllers[i]))
+			"process.roles=broker,controller", fmt.Sprintf("node.id=%d", i+1), "controller.listener.names=CONTROLLER",
+		}, own(i, c.Controllers)...)...)
+		b.args = append(b.args, "--set", fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", b.Addr, c.Controllers[i]))
 		c.Nodes = append(c.Nodes, b)
 	}
 	return c

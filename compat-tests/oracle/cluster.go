@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func (c kafkaNodes) node(id int32) *java.Broker { return c.Nodes[id-1] }
 func (c kafkaNodes) Kill(id int32) error { c.node(id).Kill(); return nil }
 func (c kafkaNodes) Stop(id int32) error { c.node(id).Stop(); return nil }
 
-func (c kafkaNodes) Start(id int32) error { c.node(id).Start(); return nil }
+func (c kafkaNodes) Start(id int32) error { return c.node(id).TryStart() }
 
 func (c kafkaNodes) Pause(id int32) error  { return pause(c.node(id).Pid()) }
 func (c kafkaNodes) Resume(id int32) error { return syscall.Kill(c.node(id).Pid(), syscall.SIGCONT) }
@@ -82,17 +83,40 @@ func running(stat string) bool {
 	return err == nil && ok && !strings.HasPrefix(state, "T")
 }
 
-// startKlammCluster starts three nodes.
-func startKlammCluster(t *testing.T) *conform.Target {
+// startKlammCluster starts three nodes, in racks if they shall be.
+func startKlammCluster(t *testing.T, inRacks bool) *conform.Target {
 	t.Helper()
-	c := harness.StartCluster(t, clusterSize, scenarios.ClusterSettings()...)
-	return whole(t, c.Nodes[0].Addr, klammNodes{c})
+	if !inRacks {
+		c := harness.StartCluster(t, clusterSize, scenarios.ClusterSettings()...)
+		return whole(t, c.Nodes[0].Addr, klammNodes{c})
+	}
+	c := harness.NewChanging(t, clusterSize, rackSettings(t))
+	c.Start()
+	return withVoters(t, whole(t, c.Nodes[0].Addr, klammNodes{c}))
+}
+
+// withVoters makes all nodes keep the metadata log.
+func withVoters(t *testing.T, target *conform.Target) *conform.Target {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), warmWait)
+	defer cancel()
+	if err := target.AddVoters(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// rackSettings are those of nodes in racks, with directories of the test's own.
+func rackSettings(t *testing.T) func(i int) []string {
+	return func(i int) []string {
+		return slices.Concat(scenarios.ClusterSettings(), scenarios.RackSettings(i), []string{"log.dirs=" + t.TempDir() + "," + t.TempDir()})
+	}
 }
 
 // kafkaPatience are the settings of Kafka that only make a busy machine harmless.
 var kafkaPatience = []string{"broker.session.timeout.ms=15000", "broker.heartbeat.interval.ms=500", "controller.quorum.fetch.timeout.ms=10000", "controller.quorum.election.timeout.ms=5000"}
 
-func startKafkaCluster(t *testing.T) *conform.Target {
+func startKafkaCluster(t *testing.T, inRacks bool) (target *conform.Target, stop func()) {
 	t.Helper()
 	var ports []int
 	var controllers []string
@@ -100,12 +124,27 @@ func startKafkaCluster(t *testing.T) *conform.Target {
 		ports = append(ports, harness.FreePort(t), harness.FreePort(t))
 		controllers = append(controllers, fmt.Sprintf("127.0.0.1:%d", ports[len(ports)-1]))
 	}
-	c := java.NewCluster(t, ports, append(scenarios.ClusterSettings(), kafkaPatience...)...)
+	var c *java.Cluster
+	if inRacks {
+		own := rackSettings(t)
+		c = java.NewChanging(t, ports, func(i int) []string { return append(own(i), kafkaPatience...) })
+	} else {
+		c = java.NewCluster(t, ports, append(scenarios.ClusterSettings(), kafkaPatience...)...)
+	}
 	for _, b := range c.Nodes {
 		b.JVM = append([]string{"-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}, strings.Fields(os.Getenv("JVM"))...)
 	}
 	c.Start()
-	return whole(t, c.Nodes[0].Addr, kafkaNodes{c, controllers})
+	stop = func() {
+		for _, b := range c.Nodes {
+			b.Kill()
+		}
+	}
+	target = whole(t, c.Nodes[0].Addr, kafkaNodes{c, controllers})
+	if inRacks {
+		target = withVoters(t, target)
+	}
+	return target, stop
 }
 
 // whole waits until all nodes are in service, and their coordinators have loaded.

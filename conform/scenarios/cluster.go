@@ -15,7 +15,7 @@ import (
 // Where a partition is, and who leads it next, each scenario decides by an assignment of
 // its own: chance has no part in it.
 func Cluster() []conform.Scenario {
-	all := slices.Concat(clusterMetadata(), clusterLeaders(), clusterInSync(), clusterElections(), clusterAdmin(), clusterGroups(), clusterNodes())
+	all := slices.Concat(clusterMetadata(), clusterLeaders(), clusterInSync(), clusterElections(), clusterAdmin(), clusterReassign(), clusterThrottles(), clusterGroups(), clusterNodes(), clusterRacks(), clusterVoters(), clusterDirs())
 	for i := range all {
 		all[i].Nodes = 3
 	}
@@ -32,6 +32,19 @@ func ClusterSettings() []string {
 		"offsets.topic.replication.factor=3",
 		"offsets.topic.num.partitions=3",
 		"log.retention.check.interval.ms=86400000",
+	}
+}
+
+// racks are where the nodes of a cluster with racks are, in the order of their ids.
+var racks = []string{"east", "west", "west"}
+
+// RackSettings are what node i (from 0) of a cluster with racks is configured with beside
+// ClusterSettings. Further, it needs two log directories, and a quorum whose voters can be
+// changed.
+func RackSettings(i int) []string {
+	return []string{
+		"broker.rack=" + racks[i],
+		"replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector",
 	}
 }
 

@@ -13,8 +13,10 @@ func clusterNodes() []conform.Scenario {
 		{Name: "cluster-nodes/requests-of-nodes-to-clients-listeners", Key: 18, Run: nodesAsClients},
 		{Name: "cluster-nodes/registration", Key: 18, Needs: []int16{55}, Run: registerNodes},
 		{Name: "cluster-nodes/stale-nodes", Key: 18, Needs: []int16{55}, Run: staleNodes},
+		{Name: "cluster-nodes/configured-voters", Key: 80, Needs: []int16{55}, Run: configuredVoters},
 		{Name: "cluster-nodes/clients-at-controllers", Key: 60, Needs: []int16{55}, Run: clientsAtControllers},
 		{Name: "cluster-nodes/unregister", Key: 64, Faults: true, Run: unregisterNodes},
+		{Name: "cluster-nodes/unregister-a-live-one", Key: 64, Faults: true, Run: unregisterLive},
 	}
 }
 
@@ -222,6 +224,30 @@ func unregisterNodes(r *conform.R) {
 	r.Send("a replica on it", validate(7, assigned(r, "new", -1, -1, r.Nodes(0, 2))))
 	r.Send("three replicas", validate(7, newTopic(r, "new", 1, 3)))
 	r.Send("move to it", reassignTo(r, 1, target{"b", 0, r.Nodes(2, 0)}))
+	r.StartAgain(2)
+	r.AwaitPartition("a", 0, conform.Replicas{Leader: 0, ISR: []int{0, 1, 2}})
+	r.AwaitPartition("b", 0, conform.Replicas{Leader: 1, ISR: []int{1, 2}})
+	r.AwaitPartition("c", 0, conform.Replicas{Leader: 2})
+	describeNodes(r, "it is back")
+	for _, t := range []string{"a", "b", "c"} {
+		describeTopic(r, "it is back", t)
+	}
+}
+
+// unregisterLive unregisters a node that runs, and starts it anew. What it does in between is
+// not looked at.
+func unregisterLive(r *conform.R) {
+	r.CreateOn("a", [][]int{{0, 1, 2}})
+	r.CreateOn("b", [][]int{{2, 1}})
+	r.CreateOn("c", [][]int{{2}})
+	r.SendTo(2, "everybody has it", produceWith(r, 9, "b", 0, -1, "x"))
+	r.Send("unregister it", unregister(r, 2))
+	r.Kill(2)
+	r.AwaitPartition("a", 0, conform.Replicas{Leader: 0, ISR: []int{0, 1}})
+	r.AwaitPartition("b", 0, conform.Replicas{Leader: 1, ISR: []int{1}})
+	r.AwaitPartition("c", 0, conform.Replicas{Leader: conform.NoLeader})
+	r.AwaitBrokers()
+	everywhere(r, "it is gone", func() *kmsg.MetadataRequest { return metadataFor(r, "a", "b", "c") })
 	r.StartAgain(2)
 	r.AwaitPartition("a", 0, conform.Replicas{Leader: 0, ISR: []int{0, 1, 2}})
 	r.AwaitPartition("b", 0, conform.Replicas{Leader: 1, ISR: []int{1, 2}})
