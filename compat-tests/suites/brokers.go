@@ -93,21 +93,19 @@ func (s Suite) startCompose(t *testing.T) []string {
 	if err := c.programs(); err != nil {
 		t.Fatal(err)
 	}
-	settings := append([]string{
-		"listener.security.protocol.map=LISTENER_INTERNAL:PLAINTEXT,LISTENER_LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"inter.broker.listener.name=LISTENER_INTERNAL",
-	}, s.Settings...)
 	own := func(i int, controller string) []string {
 		return []string{
 			fmt.Sprintf("broker.rack=%d", i+1),
+			"listener.security.protocol.map=LISTENER_INTERNAL:PLAINTEXT,LISTENER_LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+			"inter.broker.listener.name=LISTENER_INTERNAL",
 			fmt.Sprintf("listeners=LISTENER_INTERNAL://127.0.0.1:%d,LISTENER_LOCAL://%s,CONTROLLER://%s", inner[i], targets[i], controller),
 			fmt.Sprintf("advertised.listeners=LISTENER_INTERNAL://127.0.0.1:%d,LISTENER_LOCAL://%s", inner[i], proxied(i+1)),
 		}
 	}
 	if onKafka() {
-		c.kafka(inner, own, settings)
+		c.kafka(inner, own, s.Settings)
 	} else {
-		c.klamm(s.Nodes, own, settings)
+		c.klamm(s.Nodes, own, s.Settings)
 	}
 	return append(s.Env(""), c.env(fmt.Sprintf("127.0.0.1:%d", inner[0]))...)
 }
