@@ -42,7 +42,7 @@ cluster: build ## run three brokers on 127.0.0.1:19092-19094 with their data in 
 test: ## every test that needs only Go, in a few minutes
 	$(GO) test $(RACE) -timeout 10m $$($(GO) list ./... | grep -v '/broker/conformance$$')
 	$(GO) test -timeout 10m ./broker/conformance # twenty thousand answers, which take four times as long under -race
-	$(GO) test -tags synctests -timeout 10m -run 'Group|Clusters' ./broker/simtest ./broker
+	$(GO) test -tags synctests -timeout 10m -run 'Group|Clusters|RollingMembers' ./broker/simtest ./broker
 	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./matrix ./tap ./suites/verdict
 	cd compat-tests && $(GO) test -timeout 10m -run Matrix ./sarama ./kafkago
 	cd compat-tests && $(GO) test -timeout 5m -skip 'Under|Rolling' ./chaos # its judge, its network and its tables

@@ -19,6 +19,8 @@ type Options struct {
 	Seeds int
 	// Brokers is how many there are; 1 if 0. Several are controllers as well.
 	Brokers int
+	// Growing has the first broker found the cluster alone; the others vote when Grow lets them.
+	Growing bool
 	// Settings of each broker, each key=value.
 	Settings []string
 	// SyncTime is the longest that a sync of the disk takes; 5 ms if 0.

@@ -28,16 +28,20 @@ func (c *Cluster) addBrokers() {
 	for i := range c.opts.Brokers {
 		voters = append(voters, fmt.Sprintf("%d@broker-%d:9093", i+1, i+1))
 	}
+	quorum := "controller.quorum.voters=" + strings.Join(voters, ",")
 	for i := range c.opts.Brokers {
 		m, number := c.machine, uint64(i+1)
 		if i > 0 {
 			m = brokertest.NewMachineOn(c.t, c.machine.Net, fmt.Sprintf("broker-%d", number), c.seed<<8+number)
 			c.brokers = append(c.brokers, newBroker(c, m, number))
 		}
+		if c.opts.Growing {
+			quorum = c.bootstrapServers(i + 1)
+		}
 		m.Settings = []string{
 			"process.roles=broker,controller", fmt.Sprintf("node.id=%d", number),
 			fmt.Sprintf("listeners=PLAINTEXT://broker-%d:9092,CONTROLLER://broker-%d:9093", number, number),
-			"controller.listener.names=CONTROLLER", "controller.quorum.voters=" + strings.Join(voters, ","),
+			"controller.listener.names=CONTROLLER", quorum,
 			"log.dirs=/data", "admin.listener=",
 			// Faults that are short are to cost elections, too.
 			"controller.quorum.fetch.timeout.ms=200", "controller.quorum.election.timeout.ms=200",

@@ -27,3 +27,19 @@ func TestSeedsOfClusters(t *testing.T) {
 func TestSeedsOfFive(t *testing.T) {
 	Run(t, Options{Seeds: 1, Brokers: 5, Settings: []string{"min.insync.replicas=2"}}, severalUnderFaults)
 }
+
+// Members are exchanged while the others are restarted one after the other (T24).
+func TestSeedsOfRollingMembers(t *testing.T) {
+	o := Options{Seeds: 2, Brokers: 4, Growing: true, Settings: []string{"min.insync.replicas=2"}}
+	Run(t, o, func(c *Cluster) {
+		c.Grow()
+		c.CreateTopic("t", 3, "internal.segment.bytes=65536")
+		c.Consume("t")
+		var until []<-chan struct{}
+		for _, mode := range []Mode{Idempotent, Idempotent, AcksAll} {
+			until = append(until, c.Produce("t", mode, 400).Done)
+		}
+		c.RunUntil(c.RollingMembers(until...))
+		c.JudgeSeveral()
+	})
+}
