@@ -82,8 +82,11 @@ func (h *Handlers) fetch(ctx context.Context, c call, req *kmsg.FetchRequest) wi
 	if err := f.session.Err(); err != nil {
 		return f.failed(err)
 	}
-	f.resolve()
-	if len(f.ask.Partitions) > 0 {
+	failed := f.resolve()
+	if news := f.session.News(); news != nil && !failed {
+		f.ask.News, f.ask.Again = news, f.resolve
+	}
+	if len(f.ask.Partitions) > 0 || f.ask.Again != nil {
 		if !validIsolation(req.IsolationLevel) {
 			return f.refused(kafkaerr.UnknownServerError)
 		}
@@ -120,9 +123,10 @@ func (f *fetchCall) replicaID() (id int32, epoch int64) {
 }
 
 func (f *fetchCall) sessionRequest() fetchsession.Request {
-	id, _ := f.replicaID()
+	id, epoch := f.replicaID()
 	r := fetchsession.Request{
-		Version: f.req.Version, SessionID: f.req.SessionID, Epoch: f.req.SessionEpoch, Follower: id >= 0,
+		Version: f.req.Version, SessionID: f.req.SessionID, Epoch: f.req.SessionEpoch,
+		Follower: id >= 0, ReplicaID: id, ReplicaEpoch: epoch, WalkAll: replica.NoRoom(f.req),
 	}
 	r.Partitions = f.one.asked[:0]
 	for i := range f.req.Topics {
@@ -152,8 +156,8 @@ type failedPartition struct {
 }
 
 // resolve sorts the session's partitions into those to read and those that fail at once,
-// which come last in the answer.
-func (f *fetchCall) resolve() {
+// which come last in the answer; it tells whether there are any of these.
+func (f *fetchCall) resolve() (anyFailed bool) {
 	image := f.h.image()
 	wanted := f.session.Partitions(f.one.wanted[:0], func(id uuid.UUID) string { return nameOf(image, id) })
 	f.parts = room(f.one.part[:], len(wanted))
@@ -167,15 +171,26 @@ func (f *fetchCall) resolve() {
 			continue
 		}
 		f.parts = append(f.parts, *p)
-		f.ask.Partitions = append(f.ask.Partitions, replica.FetchPartition{
-			TopicIDPartition: at, CurrentLeaderEpoch: p.CurrentLeaderEpoch, FetchOffset: p.FetchOffset,
-			LastFetchedEpoch: p.LastFetchedEpoch, LogStartOffset: p.LogStartOffset, HighWatermark: p.HighWatermark, MaxBytes: int(p.MaxBytes),
-			Result: replica.FetchResult{Err: err},
-		})
+		f.ask.Partitions = append(f.ask.Partitions, wantedOf(p, at, err))
 	}
 	f.results = room(f.one.result[:], len(wanted))[:len(f.parts)]
 	f.fail(failed)
 	f.bounds()
+	return len(failed) > 0
+}
+
+// wantedOf is what to read of a partition, unless err says why not.
+func wantedOf(p *fetchsession.Partition, at replica.TopicIDPartition, err error) replica.FetchPartition {
+	want := replica.FetchPartition{
+		TopicIDPartition: at, CurrentLeaderEpoch: p.CurrentLeaderEpoch, FetchOffset: p.FetchOffset,
+		LastFetchedEpoch: p.LastFetchedEpoch, LogStartOffset: p.LogStartOffset, HighWatermark: p.HighWatermark, MaxBytes: int(p.MaxBytes),
+		KnownHighWatermark: p.KnownHighWatermark, KnownLogStart: p.KnownLogStart,
+		Result: replica.FetchResult{Err: err},
+	}
+	if p.Watch != nil {
+		want.Watch = p.Watch
+	}
+	return want
 }
 
 // fail puts the partitions that failed behind those to read. Where a consumer asks, ids

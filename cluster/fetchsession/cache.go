@@ -14,7 +14,7 @@ import (
 const (
 	// DefaultSlots is max.incremental.fetch.session.cache.slots.
 	DefaultSlots = 1000
-	// DefaultMaxPartitions bounds the partitions of all sessions: about 200 bytes each.
+	// DefaultMaxPartitions bounds the partitions of all sessions: about 300 bytes each.
 	DefaultMaxPartitions = 1_000_000
 	// DefaultEvictAfter is Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS.
 	DefaultEvictAfter = 2 * time.Minute
@@ -25,6 +25,7 @@ type Options struct {
 	Slots         int // sessions; negative: none at all
 	MaxPartitions int // in all sessions together
 	EvictAfter    time.Duration
+	WalkEvery     time.Duration         // how often a follower's session is walked in full
 	Rand          *rand.Rand            // draws session ids; nil: a random seed
 	Registerer    prometheus.Registerer // nil: no metrics
 }
@@ -36,6 +37,7 @@ type Options struct {
 type Cache struct {
 	slots, maxPartitions int
 	evictAfter           time.Duration
+	walkEvery            time.Duration
 	evictions            prometheus.Counter
 	refusals             prometheus.Counter
 
@@ -52,6 +54,7 @@ func NewCache(o Options) *Cache {
 		slots:         orDefault(o.Slots, DefaultSlots),
 		maxPartitions: orDefault(o.MaxPartitions, DefaultMaxPartitions),
 		evictAfter:    orDefault(o.EvictAfter, DefaultEvictAfter),
+		walkEvery:     orDefault(o.WalkEvery, DefaultWalkEvery),
 		rand:          o.Rand,
 		sessions:      make(map[int32]*session),
 	}
@@ -71,14 +74,17 @@ func orDefault[N int | time.Duration](n, def N) N {
 
 // open makes a session of size partitions and returns its id, or 0 if there is no place
 // for it; content is called only if there is (FetchSessionCacheShard.maybeCreateSession).
-func (c *Cache) open(now time.Time, follower, usesIDs bool, size int, content func() *partitions) int32 {
+func (c *Cache) open(now time.Time, r *Request, usesIDs bool, size int, content func() *partitions) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.partitions+size > c.maxPartitions || !c.makeRoom(now, follower, size) {
+	if c.partitions+size > c.maxPartitions || !c.makeRoom(now, r.Follower, size) {
 		c.refusals.Inc()
 		return noSession
 	}
-	s := &session{id: c.newID(), privileged: follower, usesTopicIDs: usesIDs, created: now, epoch: 1, parts: content()}
+	s := &session{id: c.newID(), privileged: r.Follower, usesTopicIDs: usesIDs, created: now, epoch: 1, parts: content()}
+	if s.privileged {
+		s.watch(now, r.follower())
+	}
 	c.sessions[s.id] = s
 	s.place = c.lastUsed.PushBack(s)
 	c.touch(now, s)

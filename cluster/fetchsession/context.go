@@ -22,8 +22,12 @@ type Request struct {
 	Version          int16
 	SessionID, Epoch int32 // 0 and -1 before version 7
 	Follower         bool
+	ReplicaID        int32       // of a follower
+	ReplicaEpoch     int64       // of its broker, -1 if the request has none
 	Partitions       []Partition // kept by the Context until the answer
 	Forgotten        []Key
+	// WalkAll has a follower's session walked in full.
+	WalkAll bool
 }
 
 // Answer is what the handler is about to answer about one partition.
@@ -104,7 +108,9 @@ func (c *Cache) incremental(now time.Time, r Request) *Context {
 		return &Context{kind: sessionError, err: kafkaerr.FetchSessionIDNotFound}
 	}
 	for _, p := range r.Partitions {
-		s.parts.put(p)
+		if cached := s.parts.put(p); s.watches != nil {
+			s.wake(cached)
+		}
 	}
 	for _, k := range r.Forgotten {
 		s.parts.remove(k)
@@ -118,6 +124,9 @@ func (c *Cache) incremental(now time.Time, r Request) *Context {
 	}
 	c.touch(now, s)
 	s.epoch = nextEpoch(s.epoch)
+	if s.watches != nil && r.Follower {
+		s.fetched(now, &r, c.walkEvery)
+	}
 	return &Context{cache: c, kind: incremental, request: r, session: s}
 }
 
@@ -126,7 +135,8 @@ func (c *Cache) incremental(now time.Time, r Request) *Context {
 func (x *Context) Err() error { return x.err }
 
 // Partitions appends what is to be fetched, in that order, each partition once. Where
-// topics go by id, names finds the name of one, "" for an id that nobody has.
+// topics go by id, names finds the name of one, "" for an id that nobody has. Of a follower's
+// session it is what does not rest; to ask again shows which have been woken, or put to rest.
 func (x *Context) Partitions(dst []Partition, names func(uuid.UUID) string) []Partition {
 	if x.request.Version < firstVersionWithIDs {
 		names = nil
@@ -139,10 +149,30 @@ func (x *Context) Partitions(dst []Partition, names func(uuid.UUID) string) []Pa
 	}
 	x.session.mu.Lock()
 	defer x.session.mu.Unlock()
-	return x.session.parts.appendTo(dst, names)
+	if !x.watches() {
+		return x.session.parts.appendTo(dst, names)
+	}
+	for _, cached := range x.session.gather() {
+		dst = append(dst, cached.wanted(names))
+	}
+	return dst
 }
 
-// UpdateAndFilter takes the answers about all partitions that were to be fetched, in the
+// watches tells whether partitions may rest: in a follower's session, for a follower.
+func (x *Context) watches() bool {
+	return x.kind == incremental && x.session.watches != nil && x.request.Follower
+}
+
+// News receives when there may be news of partitions that Partitions would show, in a session
+// where they rest; it is nil for all others.
+func (x *Context) News() <-chan struct{} {
+	if !x.watches() {
+		return nil
+	}
+	return x.session.watches.news
+}
+
+// UpdateAndFilter takes the answers about all partitions that were fetched, in the
 // order in which they will be sent, marks those to Include, and returns the session id
 // and error of the answer. With an error none is to be included.
 func (x *Context) UpdateAndFilter(now time.Time, answers []Answer) (sessionID int32, err error) {
@@ -160,7 +190,7 @@ func (x *Context) UpdateAndFilter(now time.Time, answers []Answer) (sessionID in
 		return noSession, nil
 	}
 	usesIDs := x.request.Version >= firstVersionWithIDs
-	return x.cache.open(now, x.request.Follower, usesIDs, len(answers), func() *partitions { return x.newSession(answers) }), nil
+	return x.cache.open(now, &x.request, usesIDs, len(answers), func() *partitions { return x.newSession(answers) }), nil
 }
 
 // Filter marks what UpdateAndFilter would include, and changes nothing: the answer may yet

@@ -34,6 +34,21 @@
 // gone, and after the topic was made anew that the id is another one
 // (INCONSISTENT_TOPIC_ID), where a fetcher without session gets UNKNOWN_TOPIC_ID.
 //
+// # Followers
+//
+// A follower's session may have thousands of partitions of which a few have news. Its Context
+// gives those that are awake, and lets the others rest:
+//
+//	          named by a request, Watch.Signal, a walk in full
+//	resting ───────────────────────────────────────────────────► awake
+//	        ◄───────────────────────────────────────────────────
+//	          Watch.Rest: the follower has all, and was told all
+//
+// The one who reads decides, and signals: see replica.Watch. A request that waits hears of
+// signals by News. Everything is walked every ten seconds, when the follower's broker has
+// another epoch, and when the request asks for it. The session of a consumer is always read in
+// full.
+//
 // # Bounds
 //
 // The cache has a number of slots. A new session may take the slot of one that is unused
@@ -43,7 +58,8 @@
 //
 // # Locks
 //
-// Cache.mu (ids, ages, sizes) before session.mu (one session's partitions). Neither is
-// held while anything is read. There are no goroutines: sessions expire when their slot is
+// Cache.mu (ids, ages, sizes) before session.mu (one session's partitions), before watches.mu
+// (which of them rest). None is held while anything is read; only the last is taken under a
+// partition's lock. There are no goroutines: sessions expire when their slot is
 // wanted.
 package fetchsession

@@ -31,6 +31,11 @@ type Partition struct {
 	LogStartOffset     int64 // the follower's
 	HighWatermark      int64 // that the follower knows (KIP-1166)
 	MaxBytes           int32
+
+	// Of a partition in a follower's session: what the follower was last told, -1 for nothing,
+	// and how to tell the session of news.
+	KnownHighWatermark, KnownLogStart int64
+	Watch                             *Watch
 }
 
 // session is one open session.
@@ -45,9 +50,10 @@ type session struct {
 	cachedSize int // number of partitions at the last touch
 	place      *list.Element
 
-	mu    sync.Mutex
-	epoch int32 // of the next request
-	parts *partitions
+	mu      sync.Mutex
+	epoch   int32 // of the next request
+	parts   *partitions
+	watches *watches // of a follower's, else nil
 }
 
 // worth orders sessions by how much is lost when one is evicted.
@@ -88,12 +94,18 @@ type cachedPartition struct {
 	highWatermark  int64 // as last answered, -1: answer again
 	logStartOffset int64
 	place          *list.Element
+	turn           uint64 // rises in the order of the session
+
+	// In a follower's session only.
+	watch  *Watch
+	listed bool // in watches.awake
 }
 
 // partitions is a set of cachedPartitions with an order.
 type partitions struct {
 	byKey map[Key]*cachedPartition
 	order list.List // of *cachedPartition
+	turn  uint64    // of the last
 }
 
 func newPartitions(n int) *partitions {
@@ -115,7 +127,8 @@ func (ps *partitions) put(want Partition) *cachedPartition {
 	}
 	want.Topic = strings.Clone(want.Topic)
 	cached := &cachedPartition{want: want, highWatermark: -1, logStartOffset: -1}
-	cached.place = ps.order.PushBack(cached)
+	ps.turn++
+	cached.place, cached.turn = ps.order.PushBack(cached), ps.turn
 	ps.byKey[want.Key] = cached
 	return cached
 }
@@ -134,18 +147,31 @@ func (ps *partitions) remove(k Key) {
 	if cached := ps.byKey[k]; cached != nil {
 		ps.order.Remove(cached.place)
 		delete(ps.byKey, k)
+		if cached.watch != nil {
+			cached.watch.end()
+		}
 	}
 }
 
-func (ps *partitions) moveToEnd(cached *cachedPartition) { ps.order.MoveToBack(cached.place) }
+func (ps *partitions) moveToEnd(cached *cachedPartition) {
+	ps.turn++
+	cached.turn = ps.turn
+	ps.order.MoveToBack(cached.place)
+}
 
 func (ps *partitions) appendTo(dst []Partition, names func(uuid.UUID) string) []Partition {
 	for e := ps.order.Front(); e != nil; e = e.Next() {
-		cached := e.Value.(*cachedPartition)
-		cached.want.resolve(names)
-		dst = append(dst, cached.want)
+		dst = append(dst, e.Value.(*cachedPartition).wanted(names))
 	}
 	return dst
+}
+
+// wanted is what is asked of the one who reads.
+func (p *cachedPartition) wanted(names func(uuid.UUID) string) Partition {
+	p.want.resolve(names)
+	want := p.want
+	want.KnownHighWatermark, want.KnownLogStart, want.Watch = p.highWatermark, p.logStartOffset, p.watch
+	return want
 }
 
 // resolve looks for the name of a topic that has none yet

@@ -110,6 +110,12 @@ func (p *Purgatory[K]) CheckAndComplete(key K) int {
 	return p.poke(tickets, again)
 }
 
+// Check lets the operation of it look whether it is done, as CheckAndComplete does for all that
+// watch a key.
+func (p *Purgatory[K]) Check(it *Item[K]) {
+	p.poke([]ticket[K]{{it, it.generation()}}, again)
+}
+
 // Cancel ends the operation of it, if it still waits. When Cancel returns, OnComplete
 // has been called, or the goroutine that is trying the operation is about to call it.
 func (p *Purgatory[K]) Cancel(it *Item[K]) {

@@ -114,6 +114,12 @@ type FetchRequest struct {
 	NoRoom     bool             // a follower whose log directory is full, see SetNoRoom
 	Partitions []FetchPartition // each partition at most once, in the order of the answer
 
+	// News and Again are set for a session in which partitions rest. Partitions are then those
+	// that do not. While the fetch waits, News receives when there may be others, and Again makes
+	// Partitions what is awake by then; it reports whether any cannot be read at all.
+	News  <-chan struct{}
+	Again func() (failed bool)
+
 	// Waits, if set, is told when the fetch begins to wait for more.
 	Waits interface{ Park() }
 }
@@ -129,6 +135,11 @@ type FetchPartition struct {
 	// answered when the leader's has passed it. UnknownHighWatermark: never because of that.
 	HighWatermark int64
 	MaxBytes      int
+
+	// Watch, KnownHighWatermark and KnownLogStart are set for a partition that may rest in a
+	// follower's session: how the session hears of news, and what the follower was last told.
+	Watch                             Watch
+	KnownHighWatermark, KnownLogStart int64
 
 	// Result is valid when Fetch returns. With an error from before, nothing is read.
 	Result FetchResult

@@ -53,6 +53,7 @@ func (p *Partition) appendAndAdvance(now time.Time, epoch int32, a LeaderAppend)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.signalAppended()
 	e.add(p.advanceHighWatermark(now)) // with replicated, the log end counts at once
 	return result, awaited, e
 }

@@ -149,6 +149,7 @@ func (p *Partition) DeleteRecords(upTo int64) (required, low int64, promised boo
 	if err := p.log().AdvanceLogStart(upTo); err != nil {
 		return -1, -1, false, deletionError(err)
 	}
+	p.signal()
 	return upTo, p.lowWatermark(), p.config.Log.Durability == logstore.DurabilityFsync, nil
 }
 

@@ -63,6 +63,7 @@ func (m *Manager) keeperOptions(d *directory) logstore.KeeperOptions {
 	o := m.opts.Keeper
 	o.HighWatermark = m.highWatermarkOf
 	o.Wake = d.committer.Wake
+	o.OnDeleted = m.onDeleted
 	return o
 }
 

@@ -32,7 +32,7 @@
 //	               │ Effects                      │
 //	               ├─ FlushWanted ──► committer of the log's directory
 //	               ├─ Wake ─────────► produces and consumers' fetches in purgatory
-//	               ├─ WakeFetcher ──► followers' fetches in purgatory
+//	               ├─ WakeFetcher ──► followers' fetches in purgatory, of no session
 //	               └─ AlterPartition► controller ──► AlterPartitionDone
 //
 // The exact tier of the simulation steps Partitions itself, without a Manager.
@@ -43,6 +43,9 @@
 // leader, what is asked of it, what its answers mean for their logs. fetchers drive them.
 // See Fetcher for its steps, and Partition.FollowerPosition for the one rule on which
 // acks=all rests: a fetch offset is an acknowledgement.
+//
+// A leader looks at those partitions of a follower's session of which there is news. The others
+// rest, see Watch.
 //
 // Which replicas are held back by a throttle, on either side, is in throttle.go.
 //
@@ -78,6 +81,7 @@
 //	fetchers.mu      which fetcher a replica has; nothing is called under it
 //	Manager.mu       the map of partitions; nothing is called under it
 //	purgatory's      no Operation is called under it
+//	Partition.mu → a session's watches: leaves
 //
 // Effects are carried out after Partition.mu is released, since TryComplete takes it.
 // Batches are read after it is released too: the bounds were taken under it, and what

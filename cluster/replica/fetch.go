@@ -23,7 +23,7 @@ func (m *Manager) Fetch(ctx context.Context, req *FetchRequest) {
 		r.OverQuota = m.overQuota
 	}
 	size, urgent := m.readAll(r, req)
-	if req.MaxWait <= 0 || len(req.Partitions) == 0 || size >= req.MinBytes || urgent {
+	if req.MaxWait <= 0 || len(req.Partitions) == 0 && req.Again == nil || size >= req.MinBytes || urgent {
 		return
 	}
 	// Too little: nothing of it is kept over the wait, since regions keep files open.
@@ -89,8 +89,11 @@ func releaseAll(req *FetchRequest) {
 // await waits until the fetch should be read again; false if its connection has ended.
 func (m *Manager) await(ctx context.Context, r *Reader, req *FetchRequest) bool {
 	d := &delayedFetch{m: m, reader: r, req: req, ended: make(chan struct{})}
-	keys := make([]waitKey, len(req.Partitions))
-	for i := range req.Partitions {
+	var keys []waitKey
+	if req.Again == nil { // else those who read tell of news
+		keys = make([]waitKey, len(req.Partitions))
+	}
+	for i := range keys {
 		keys[i] = waitKey{req.Partitions[i].TopicIDPartition, r.isFollower()}
 	}
 	if m.fetches.TryCompleteElseWatch(&d.item, d, keys, req.MaxWait) != purgatory.Waiting {
@@ -99,13 +102,17 @@ func (m *Manager) await(ctx context.Context, r *Reader, req *FetchRequest) bool 
 	if req.Waits != nil {
 		req.Waits.Park()
 	}
-	select {
-	case <-d.ended:
-		return true
-	case <-ctx.Done():
-		m.fetches.Cancel(&d.item)
-		<-d.ended
-		return false
+	for {
+		select {
+		case <-d.ended:
+			return true
+		case <-req.News:
+			m.fetches.Check(&d.item)
+		case <-ctx.Done():
+			m.fetches.Cancel(&d.item)
+			<-d.ended
+			return false
+		}
 	}
 }
 
@@ -132,11 +139,14 @@ type delayedFetch struct {
 // A follower that knows a high watermark which the leader's has passed is answered soon, with
 // or without records (highWatermarkNews).
 func (d *delayedFetch) TryComplete() bool {
+	if d.req.Again != nil && d.req.Again() {
+		return true
+	}
 	size := 0
 	for i := range d.req.Partitions {
 		want := &d.req.Partitions[i]
 		h, err := d.m.find(want.TopicIDPartition)
-		if err != nil {
+		if err != nil || want.Result.Err != nil {
 			return true // A, B
 		}
 		a := h.available(d.reader, want, d.req.MinBytes-size)

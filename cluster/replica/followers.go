@@ -27,6 +27,9 @@ type follower struct {
 	lastFetchAt    time.Time
 	endAtLastFetch int64 // the leader's log end
 	mark           logEndAt
+
+	watch Watch // of the session that fetched last, nil for none; see rest.go
+	rests bool
 }
 
 // logEndAt is where the leader's log ended, and when; at is zero for none.
@@ -48,7 +51,7 @@ func newFollower(id int32) follower {
 
 // caughtUp tells whether the follower has everything, or had not long ago.
 func (f *follower) caughtUp(now time.Time, leaderEnd int64, lagMax time.Duration) bool {
-	return f.end == leaderEnd || now.Sub(f.caughtUpAt) <= lagMax
+	return f.end == leaderEnd || now.Sub(f.everythingAt()) <= lagMax
 }
 
 // resetFollowers begins a leader epoch: members of the ISR are taken to be caught up
@@ -57,6 +60,7 @@ func (f *follower) caughtUp(now time.Time, leaderEnd int64, lagMax time.Duration
 func (p *Partition) resetFollowers(now time.Time, newLeader bool) {
 	for i := range p.followers {
 		f := &p.followers[i]
+		f.rests = false
 		var since time.Time
 		if slices.Contains(p.isr.committed, f.id) {
 			since = now
@@ -83,6 +87,11 @@ type FollowerFetch struct {
 	LogStart    int64
 	LeaderEnd   int64 // this log's end when the fetch was read
 	NoRoom      bool  // its log directory is full
+
+	// Watch, if there is one, is how the follower's session hears of news. Of the partition's
+	// offsets it has been told the Known ones; HighWatermark is what it says that it knows.
+	Watch                                            Watch
+	KnownHighWatermark, KnownLogStart, HighWatermark int64
 }
 
 // FollowerFetched notes how far a follower is. It is called only for a fetch that passed
@@ -105,6 +114,7 @@ func (p *Partition) FollowerFetched(now time.Time, r FollowerFetch) (Effects, er
 		return Effects{}, kafkaerr.NotLeaderOrFollower
 	}
 	moved, startMoved := f.end != r.Offset || f.noRoom != r.NoRoom, f.logStart != r.LogStart
+	f.watched(r.Watch)
 	f.fetched(now, r)
 	e := p.expandISR(f)
 	if f.noRoom {
@@ -114,6 +124,7 @@ func (p *Partition) FollowerFetched(now time.Time, r FollowerFetch) (Effects, er
 	if moved {
 		e.add(p.advanceHighWatermark(now))
 	}
+	p.letRest(f, &r)
 	return e, nil
 }
 
@@ -161,6 +172,9 @@ type isrState struct {
 	committed []int32
 	pending   *ISRChange
 }
+
+// has tells whether id is a member.
+func (s isrState) has(id int32) bool { return slices.Contains(s.committed, id) }
 
 // hasMaximal tells whether id counts for the high watermark. Members that are proposed
 // to leave are in committed still.
@@ -299,6 +313,7 @@ func (p *Partition) AlterPartitionDone(now time.Time, change *ISRChange, r ISRRe
 	}
 	p.isr = isrState{committed: r.ISR}
 	p.partitionEpoch = r.PartitionEpoch
+	p.signal()
 	return p.advanceHighWatermark(now), false
 }
 

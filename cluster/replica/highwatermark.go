@@ -41,6 +41,7 @@ func (p *Partition) advanceHighWatermark(now time.Time) Effects {
 	}
 	invariant.Check(hw <= int64(p.log().LogEnd()), "high watermark beyond the log end")
 	p.hw.Store(hw)
+	p.signal()
 	// Followers' fetches that wait want to know of it, too.
 	return Effects{Wake: true, WakeFetcher: len(p.followers) > 0}
 }

@@ -326,6 +326,13 @@ func (m *Manager) onFlushed(flushed []logstore.FlushedLog) {
 	}
 }
 
+// onDeleted hears from a directory's keeper that retention has moved a log start.
+func (m *Manager) onDeleted(l *logstore.Log, _ []logstore.DeletedSegment) {
+	if h := m.ofLog(l); h != nil {
+		h.LogStartMoved()
+	}
+}
+
 // highWatermarkOf tells a directory's keeper what to checkpoint.
 func (m *Manager) highWatermarkOf(l *logstore.Log) (offset.HighWatermark, bool) {
 	h := m.ofLog(l)

@@ -179,6 +179,7 @@ func (p *Partition) BecomeLeader(now time.Time, state *metadata.Partition) (Effe
 			return Effects{}, fmt.Errorf("begin leader epoch %d of %s-%d: %w", state.LeaderEpoch, p.opts.Topic, p.opts.ID.Partition, err)
 		}
 	}
+	p.signal()
 	wasLeader := p.isLeader
 	p.setAssignment(state)
 	if newEpoch {
@@ -201,6 +202,7 @@ func (p *Partition) BecomeFollower(state *metadata.Partition) Effects {
 	if p.gone != nil || state.PartitionEpoch < p.partitionEpoch {
 		return Effects{}
 	}
+	p.signal()
 	p.isLeader = false
 	p.leader = Leader{ID: state.Leader, Epoch: state.LeaderEpoch}
 	p.partitionEpoch = state.PartitionEpoch
@@ -259,6 +261,7 @@ func (p *Partition) Retire(err error) Effects {
 		p.gone = err
 		p.isLeader = false
 	}
+	p.signal()
 	return roleChanged
 }
 

@@ -55,6 +55,7 @@ func (p *Partition) ReadRecords(now time.Time, r *Reader, want *FetchPartition, 
 	e, err := p.FollowerFetched(now, FollowerFetch{
 		ReplicaID: r.ReplicaID, LeaderEpoch: at.epoch, BrokerEpoch: r.BrokerEpoch, Offset: want.FetchOffset,
 		LogStart: want.LogStartOffset, LeaderEnd: at.logEnd, NoRoom: r.NoRoom,
+		Watch: want.Watch, KnownHighWatermark: want.KnownHighWatermark, KnownLogStart: want.KnownLogStart, HighWatermark: want.HighWatermark,
 	})
 	if err != nil {
 		result.release()

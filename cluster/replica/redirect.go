@@ -44,7 +44,7 @@ func (p *Partition) preferred(now time.Time, r *Reader, want *FetchPartition) (i
 func (f *follower) behind(other *follower, now time.Time) bool {
 	return cmp.Or(
 		cmp.Compare(f.end, other.end),
-		cmp.Compare(now.Sub(other.caughtUpAt), now.Sub(f.caughtUpAt)),
+		cmp.Compare(now.Sub(other.everythingAt()), now.Sub(f.everythingAt())),
 		cmp.Compare(f.id, other.id),
 	) < 0
 }

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/cluster/fetchsession"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/logstore"
@@ -44,7 +46,44 @@ const (
 	// NoRoleCheck appends what a leader has answered also to a replica that leads by now, or
 	// follows in a later leader epoch.
 	NoRoleCheck
+	// ForgottenSignals does not tell the sessions of followers of one news in three. That must
+	// not be found: it costs time, until a session is walked in full.
+	ForgottenSignals
+	// NoWalks has sessions told of nothing, and never walked.
+	NoWalks
 )
+
+// walkEvery is how often sessions are walked in full.
+func (how Break) walkEvery() time.Duration {
+	if how == NoWalks {
+		return 24 * time.Hour
+	}
+	return walkEvery
+}
+
+// watch is how the session of a follower hears of news of a partition; nil: it does not.
+func (w *world) watch(want *fetchsession.Partition) replica.Watch {
+	switch {
+	case want.Watch == nil:
+		return nil
+	case w.opts.Break == ForgottenSignals, w.opts.Break == NoWalks:
+		return forgetful{want.Watch, w}
+	}
+	return want.Watch
+}
+
+// forgetful is a Watch that loses signals.
+type forgetful struct {
+	replica.Watch
+	w *world
+}
+
+// Signal is heard sometimes.
+func (f forgetful) Signal() {
+	if f.w.opts.Break == ForgottenSignals && f.w.rand.IntN(3) > 0 {
+		f.Watch.Signal()
+	}
+}
 
 // fetchersEpoch is the broker epoch of a follower's fetch.
 func (b *broker) fetchersEpoch(req *kmsg.FetchRequest) int64 {
@@ -77,7 +116,7 @@ func (b *broker) appendAnyway(reply kmsg.Response) {
 // fsync is the durability with which a break may be seen.
 func (how Break) fsync(drawn bool) bool {
 	switch how {
-	case Nothing:
+	case Nothing, ForgottenSignals:
 		return drawn
 	case NoBrokerEpochCheck: // what is flushed is not lost with a process
 		return false

@@ -67,7 +67,7 @@ func newBroker(n *node) *broker {
 		w: n.w, n: n, parts: make(map[replica.TopicIDPartition]*partition), fetchers: make(map[fetcherKey]*fetcher),
 		fetchedBy: make(map[replica.TopicIDPartition]*fetcher),
 		epoch:     -1, previousEpoch: -1,
-		sessions: fetchsession.NewCache(fetchsession.Options{Rand: r}),
+		sessions: fetchsession.NewCache(fetchsession.Options{Rand: r, WalkEvery: n.w.opts.Break.walkEvery()}),
 	}
 	b.incarnation, _ = uuid.New(randReader{r})
 	return b
@@ -104,6 +104,11 @@ func (b *broker) open() error {
 	d := &directory{Dir: dir, b: b}
 	o := b.w.plan.keeper
 	o.HighWatermark, o.Wake = b.highWatermark, d.wantFlush
+	o.OnDeleted = func(l *logstore.Log, _ []logstore.DeletedSegment) {
+		if p := b.ofLog(l); p != nil {
+			p.LogStartMoved()
+		}
+	}
 	d.keeper = logstore.NewKeeper(dir, o)
 	b.dirs = append(b.dirs, d)
 	if epoch, clean := dir.PreviousBrokerEpoch(); clean {

@@ -120,7 +120,8 @@ func TestBrokenClustersAreFound(t *testing.T) {
 		{"restart without a new leader epoch", NoNewEpoch, append(lost, "OneLeaderPerEpoch")},
 		{"recovered tail counted as flushed", RecoveredTailUnsynced, append(lost, "CleanRecovery")},
 		{"no check of followers' broker epochs", NoBrokerEpochCheck, lost},
-		{"no check of the role before what was fetched is appended", NoRoleCheck, append(lost, "OffsetOrder", "CleanRecovery", "HighWatermarkMonotonic")},
+		{"no check of the role before what was fetched is appended", NoRoleCheck, append(lost, "OffsetOrder", "CleanRecovery", "HighWatermarkMonotonic", "ConsumersNeverDiverge")},
+		{"followers' sessions never walked", NoWalks, []string{"Progress"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -136,5 +137,15 @@ func TestBrokenClustersAreFound(t *testing.T) {
 			}
 			t.Errorf("not found in %d seeds", enough)
 		})
+	}
+}
+
+// TestForgottenSignalsCostTimeOnly: whatever the sessions of followers are not told of, they find
+// when they are walked in full.
+func TestForgottenSignalsCostTimeOnly(t *testing.T) {
+	for s := range uint64(max(*seeds/4, 25)) {
+		if _, v := Run(Options{Seed: *first + s, Break: ForgottenSignals}); v != nil {
+			t.Fatal(report(v))
+		}
 	}
 }

@@ -27,7 +27,10 @@ type parkedFetch struct {
 
 func (b *broker) serveFetch(req *kmsg.FetchRequest, reply func(kmsg.Response)) {
 	f := &parkedFetch{b: b, req: req, reply: reply}
-	r := fetchsession.Request{Version: req.Version, SessionID: req.SessionID, Epoch: req.SessionEpoch, Follower: true}
+	r := fetchsession.Request{
+		Version: req.Version, SessionID: req.SessionID, Epoch: req.SessionEpoch,
+		Follower: true, ReplicaID: req.ReplicaState.ID, ReplicaEpoch: req.ReplicaState.Epoch,
+	}
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
 			r.Partitions = append(r.Partitions, fetchsession.Partition{
@@ -55,6 +58,10 @@ func (b *broker) serveFetch(req *kmsg.FetchRequest, reply func(kmsg.Response)) {
 	b.parked = append(b.parked, f)
 	f.look()
 	b.after(time.Duration(req.MaxWaitMillis)*time.Millisecond, "a fetch has waited enough", func() {
+		if f.over {
+			return
+		}
+		f.gather()
 		results, _ := f.read(true)
 		f.answer(results)
 	})
@@ -82,7 +89,8 @@ func (f *parkedFetch) read(peek bool) (results []replica.FetchResult, enough boo
 		}
 		r, e := p.ReadRecords(f.b.w.now, reader, &replica.FetchPartition{
 			TopicIDPartition: p.id, CurrentLeaderEpoch: want.CurrentLeaderEpoch, FetchOffset: want.FetchOffset,
-			LastFetchedEpoch: want.LastFetchedEpoch, LogStartOffset: want.LogStartOffset,
+			LastFetchedEpoch: want.LastFetchedEpoch, LogStartOffset: want.LogStartOffset, HighWatermark: want.HighWatermark,
+			Watch: f.b.w.watch(want), KnownHighWatermark: want.KnownHighWatermark, KnownLogStart: want.KnownLogStart,
 		}, min(int(want.MaxBytes), left), size == 0)
 		f.b.carryOut(p, e)
 		if r.Records != nil {
@@ -119,20 +127,40 @@ func (f *parkedFetch) look() {
 	if f.over {
 		return
 	}
+	f.gather()
 	if results, enough := f.read(true); enough {
 		f.answer(results)
 	}
 }
 
-// wakeFetches lets the fetches that wait for p look.
+// gather finds out what the session has awake by now.
+func (f *parkedFetch) gather() {
+	if f.session.News() != nil {
+		f.parts = f.session.Partitions(nil, f.b.topicName)
+	}
+}
+
+// wakeFetches lets the fetches look that wait for p, or whose sessions have news.
 func (b *broker) wakeFetches(p *partition) {
 	for _, f := range slices.Clone(b.parked) {
-		if slices.ContainsFunc(f.parts, func(w fetchsession.Partition) bool {
-			return w.TopicID == p.id.TopicID && w.Partition == p.id.Partition
-		}) {
+		if f.waitsFor(p) {
 			f.look()
 		}
 	}
+}
+
+func (f *parkedFetch) waitsFor(p *partition) bool {
+	if news := f.session.News(); news != nil {
+		select {
+		case <-news:
+			return true
+		default:
+			return false
+		}
+	}
+	return slices.ContainsFunc(f.parts, func(w fetchsession.Partition) bool {
+		return w.TopicID == p.id.TopicID && w.Partition == p.id.Partition
+	})
 }
 
 // answer shapes the response. The records leave the disk a while later: a leader may be

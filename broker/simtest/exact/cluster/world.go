@@ -185,6 +185,7 @@ const (
 	fetchWait         = 60 * time.Millisecond
 	fetchBackoff      = 80 * time.Millisecond
 	requestTimeout    = 200 * time.Millisecond
+	walkEvery         = 500 * time.Millisecond
 )
 
 // event is something that happens at a time. One that belongs to a process is dropped if
