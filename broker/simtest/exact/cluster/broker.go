@@ -413,8 +413,9 @@ func (b *broker) hostFailed(d *directory, failed []logstore.FailedLog, image *me
 		if !b.w.damaged(b.n, id) {
 			return f.Err
 		}
-		b.w.tracef("%s cannot be opened: %v", f.ID, f.Err)
-		b.host(&partition{id: id, topic: f.ID.Topic, d: d, remains: true}, fmt.Errorf("%w: %w", kafkaerr.KafkaStorageError, f.Err))
+		topic := image.TopicByID(id.TopicID).Name // of a directory that is gone nobody else knows it
+		b.w.tracef("%s-%d cannot be opened: %v", topic, id.Partition, f.Err)
+		b.host(&partition{id: id, topic: topic, d: d, remains: true}, fmt.Errorf("%w: %w", kafkaerr.KafkaStorageError, f.Err))
 	}
 	return d.SetAsideFailed(b.w.now, strays...)
 }
