@@ -109,7 +109,7 @@ chaos-one: ## five client libraries write and read for MINUTES (30), SIGKILL eac
 	  $(GO) test -count=1 -timeout 24h -v -run OneBroker ./chaos
 
 .PHONY: chaos
-chaos: ## three brokers under faults of a SEED for MINUTES (10): killed, paused, stopped, cut off, slow, a full disk (FAULTS=, CLIENTS= choose; UNSAFE=1 must lose records)
+chaos: ## three brokers under faults of a SEED for MINUTES (10): killed, paused, stopped, cut off, slow, a full disk, damaged files (FAULTS=, CLIENTS= choose; UNSAFE=1 must lose records)
 	@mkdir -p docs/evidence
 	cd compat-tests && MINUTES=$(or $(MINUTES),10) SEED=$(SEED) FAULTS=$(FAULTS) CLIENTS=$(CLIENTS) KEEP=$(KEEP) \
 	  EVIDENCE=$(CURDIR)/docs/evidence/chaos-cluster.txt \

@@ -27,6 +27,7 @@ type strike struct {
 	delay  time.Duration
 	// in, out: what is cut, as seen by the node.
 	in, out bool
+	dice    uint64 // for what is drawn later
 	// hasty: the next one does not wait until all replicas are in sync again.
 	hasty bool
 }
@@ -76,6 +77,10 @@ func faultKinds() []*faultKind {
 			s.node, s.other = nodes, 1 // the one with the small disk
 		}, fillDisk, emptyDisk},
 		{"all", lasting(0, 2*time.Second), killAll, startAll},
+		{"damage", func(rng *rand.Rand, s *strike) {
+			lasting(0, 2*time.Second)(rng, s)
+			s.dice, s.hasty = rng.Uint64(), false
+		}, damageNode, startDamaged},
 	}
 }
 
@@ -115,6 +120,14 @@ func newSchedule(seed uint64, kinds []*faultKind) *schedule {
 
 func (s *schedule) has(name string) bool {
 	return slices.ContainsFunc(s.kinds, func(k *faultKind) bool { return k.name == name })
+}
+
+// only names the kind that is the only one.
+func (s *schedule) only() string {
+	if len(s.kinds) != 1 {
+		return ""
+	}
+	return "only=" + s.kinds[0].name + " "
 }
 
 func (s *schedule) next() strike {

@@ -37,6 +37,7 @@ type cluster struct {
 	t       testing.TB
 	network *network
 	nodes   []*server // the node with id i is at i-1
+	wounds  []wound   // of files, that nobody has mended yet
 
 	mu     sync.Mutex
 	down   map[int]bool

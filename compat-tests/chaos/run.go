@@ -79,6 +79,9 @@ func (r *clusterRun) producers() (names []string) {
 // strike lets a fault happen, waits until everybody has gone on, and notes what it cost.
 func (r *clusterRun) strike(s strike) {
 	r.t.Helper()
+	if r.unhealed && s.kind.name == "damage" {
+		r.awaitWhole() // it must not be the last good copy
+	}
 	r.load.t.Logf("%s", s)
 	c := cost{strike: s, controller: r.watcher.controller() == s.node, unhealed: r.unhealed}
 	givenUp := r.load.total(func(h *history) int { return h.failed })
