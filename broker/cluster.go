@@ -240,7 +240,7 @@ func (b *Broker) registerController() error {
 		})
 	})
 	if b.votersVary() && b.cfg.Quorum.AutoJoin {
-		b.tasks.Go(func() { b.autoJoin(ctx, listeners) })
+		b.tasks.Go(func() { b.voting(listeners).Keep(ctx) })
 	}
 	b.onStop(func(context.Context) error {
 		cancel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/metalog"
+	"github.com/klamm-mq/klamm/cluster/node"
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
@@ -103,6 +104,22 @@ func (b *Broker) votersListener() string {
 		return b.cfg.ControllerListeners[0]
 	}
 	return usualListener
+}
+
+// voting has this controller vote whenever it can.
+func (b *Broker) voting(listeners []metadata.Endpoint) *node.Voting {
+	return &node.Voting{
+		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), Listeners: listeners,
+		Cluster: func() string { return b.metalog.Image().ClusterID() },
+		Voters: func() map[int32]uuid.UUID {
+			directories := map[int32]uuid.UUID{}
+			for _, v := range b.metalog.Voters() {
+				directories[v.NodeID] = v.DirectoryID
+			}
+			return directories
+		},
+		Channel: b.channel, Timeout: b.cfg.RequestTimeout, Logger: b.loggers.logger("klamm.node"),
+	}
 }
 
 // quorumVoters changes the voters of the metadata log; it is handlers.Voters.
