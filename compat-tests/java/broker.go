@@ -17,7 +17,7 @@ import (
 )
 
 // startPatience is how long Kafka may take to open its port on a loaded machine.
-const startPatience = 2 * time.Minute
+const startPatience = 5 * time.Minute
 
 // Broker is a running Kafka of one node, controller and broker in one process.
 type Broker struct {

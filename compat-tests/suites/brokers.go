@@ -128,7 +128,7 @@ func (c *compose) kafka(inner []int, own func(i int, controller string) []string
 	}
 	cluster := java.NewCluster(c.t, pairs, settings...)
 	for i, b := range cluster.Nodes {
-		b.JVM = []string{"-Xmx256m", "-XX:+UseSerialGC"}
+		b.JVM = []string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
 		b.Set(own(i, fmt.Sprintf("127.0.0.1:%d", pairs[2*i+1]))...)
 		c.services[fmt.Sprintf("kafka-%d", i+1)] = kafkaService{b}
 	}
