@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
@@ -10,8 +8,8 @@ import (
 
 // Census counts what metadata holds, and what becomes of leaderships. It is a metadata
 // publisher of every controller, active or not, as Kafka's ControllerMetadataMetrics is: a
-// change costs what has changed, and a scrape nothing. Changes that were merged before they
-// came here count once.
+// change costs what has changed, and a scrape nothing. Elections count one by one, also where changes
+// were merged before they came here.
 type Census struct {
 	activeBrokers, fencedBrokers, leavingBrokers prometheus.Gauge
 	topics, partitions, offline, notPreferred    prometheus.Gauge
@@ -61,8 +59,13 @@ func (c *Census) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) {
 		for change := range topic.Partitions() {
 			c.partition(change.Old, -1)
 			c.partition(change.New, 1)
-			c.election(change.Old, change.New)
 		}
+	}
+	if delta.Base().Position() != (metadata.Position{}) { // else it was before this process was there
+		e := delta.Elections()
+		c.elections.Add(float64(e.All))
+		c.fromELR.Add(float64(e.FromELR))
+		c.unclean.Add(float64(e.Unclean))
 	}
 	c.topics.Set(float64(next.NumTopics()))
 	c.partitions.Set(float64(next.NumPartitions()))
@@ -91,24 +94,5 @@ func (c *Census) partition(p *metadata.Partition, n float64) {
 	}
 	if len(p.Replicas) > 0 && p.Leader != p.Replicas[0] {
 		c.notPreferred.Add(n)
-	}
-}
-
-func (c *Census) election(old, next *metadata.Partition) {
-	if old == nil || next == nil || next.Leader == metadata.NoLeader || next.LeaderEpoch == old.LeaderEpoch {
-		return
-	}
-	inStep := slices.Contains(old.ISR, next.Leader)
-	eligible := slices.Contains(old.ELR, next.Leader)
-	unclean := next.RecoveryState == metadata.Recovering && (old.RecoveryState != metadata.Recovering || !inStep && !eligible)
-	if next.Leader == old.Leader && !unclean {
-		return // it goes on in a new epoch
-	}
-	c.elections.Inc()
-	switch {
-	case unclean:
-		c.unclean.Inc()
-	case !inStep && eligible:
-		c.fromELR.Inc()
 	}
 }

@@ -71,6 +71,44 @@ func TestCensus(t *testing.T) {
 	}
 }
 
+// Deltas that were merged, since publishers were busy, tell of each election; those from before
+// this process was there count nothing.
+func TestCensusOfMergedChanges(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	census, topic := NewCensus(reg), uuid.UUID{1}
+	image := metadata.Empty()
+	replay := func(records ...metadata.Record) *metadata.Delta {
+		delta := metadata.NewDelta(image)
+		if err := delta.ReplayAll(records...); err != nil {
+			t.Fatal(err)
+		}
+		image = delta.Image(metadata.Position{Index: image.Position().Index + 1})
+		return delta
+	}
+	elect := func(leader int32, state metadata.RecoveryState) metadata.Record {
+		return metadata.PartitionChangeRecord{
+			TopicID: topic, Leader: &leader, ISR: []int32{leader}, RecoveryState: &state,
+		}
+	}
+	unclean := func() *metadata.Delta {
+		delta := replay(elect(2, metadata.Recovering))
+		delta.Merge(replay(metadata.PartitionChangeRecord{TopicID: topic, RecoveryState: metadata.Ptr(metadata.Recovered)}))
+		delta.Merge(replay(elect(1, metadata.Recovering)))
+		delta.Merge(replay(metadata.PartitionChangeRecord{TopicID: topic, RecoveryState: metadata.Ptr(metadata.Recovered)}))
+		return delta
+	}
+	before := replay(metadata.TopicRecord{Name: "t", ID: topic}, metadata.PartitionRecord{TopicID: topic, Partition: *part(1, 1, 2)})
+	before.Merge(unclean())
+	census.OnMetadataUpdate(before, image)
+	if got := counted(t, reg); got[7] != 0 {
+		t.Errorf("%v elections from before", got[7])
+	}
+	census.OnMetadataUpdate(unclean(), image)
+	if got := counted(t, reg); got[7] != 2 || got[9] != 2 {
+		t.Errorf("%v elections, %v unclean, want 2 of 2", got[7], got[9])
+	}
+}
+
 func indexed(p *metadata.Partition, index int32) *metadata.Partition {
 	p.Index = index
 	return p

@@ -29,6 +29,7 @@ type touched struct {
 	controllers map[int32]struct{}
 	configs     map[Resource]struct{}
 	quotas      map[QuotaEntity]struct{}
+	elections   Elections
 }
 
 // NewDelta starts a delta on base; nil means Empty.
@@ -72,6 +73,7 @@ func Unchanged(base *Image, pos Position) *Delta {
 // later changed. Neither may be replayed into afterwards, and nobody may be reading d.
 func (d *Delta) Merge(later *Delta) {
 	d.next, d.draft = later.next, nil
+	d.touched.elections.add(later.touched.elections)
 	// What exists at neither end is dropped, so that a delta that goes on merging while
 	// topics come and go stays as small as its two images.
 	merge(d.touched.topics, later.touched.topics, func(id uuid.UUID) bool {

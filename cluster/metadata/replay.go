@@ -322,6 +322,7 @@ func (d *Delta) changePartition(r PartitionChangeRecord) error {
 	if err := checkPartition(p); err != nil {
 		return err
 	}
+	d.touched.elections.note(old, p)
 	d.own(t).Partitions[r.Index] = p
 	return nil
 }

@@ -95,7 +95,8 @@ func (m *Manager) sortOutFailed(now time.Time, d *directory, failed []logstore.F
 			continue
 		}
 		m.failed[id] = &hosted{failed: storageError(f.Err), remains: d}
-		m.opts.Logger.Error("replica is offline", "topic", f.ID.Topic, "partition", f.ID.Partition, "err", f.Err)
+		// Of one whose directory is gone the disk does not know the name.
+		m.opts.Logger.Error("replica is offline", "topic", image.TopicByID(id.TopicID).Name, "partition", f.ID.Partition, "err", f.Err)
 	}
 	return d.SetAsideFailed(now, strays...)
 }

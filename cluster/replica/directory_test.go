@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -230,6 +232,27 @@ func (h *harness) damage(name string) TopicIDPartition {
 		h.t.Fatal("a damaged log takes records")
 	}
 	return id
+}
+
+// TestLogSaysWhatIsMissing: of a log whose directory is gone the disk knows the topic's id alone;
+// who reads the line wants its name.
+func TestLogSaysWhatIsMissing(t *testing.T) {
+	var said bytes.Buffer
+	bubble(t, func(h *harness) {
+		id := h.topic("orders", 1, alone)
+		h.must(id, "a")
+		directory := h.m.get(id).at().log.Path()
+		time.Sleep(2 * time.Second) // the flushed offsets are persisted
+		synctest.Wait()
+		h.crash()
+		if err := h.fs.RemoveAll(directory); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		if !strings.Contains(said.String(), `msg="replica is offline" topic=orders partition=0`) {
+			t.Errorf("the log says %s", said.String())
+		}
+	}, withOptions(func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&said, nil)) }))
 }
 
 // clean tells whether the last stop of every directory was clean.
