@@ -16,6 +16,15 @@
 // written as N. BROKER is the address, DIR the broker's log directory, TMP a directory of
 // the test in which "write NAME TEXT" makes a file.
 //
+// Each file in testdata/nodes is a session with three brokers, each of them a controller, of
+// which the first keeps the metadata log alone at first. BROKER is all of their addresses;
+// BROKER2, CONTROLLER2, DIR2 and ID2 are those of the second, the last one the id of its
+// directory. These do something to nodes, and wait, and print nothing:
+//
+//	kill 3
+//	start 3
+//	until PATTERN $ kafka-topics …
+//
 // What cannot be the same on two brokers is replaced in both outputs (see blur): ids,
 // times, directories, the sentences of errors (their kinds stay), and the topic key
 // durability, which Kafka does not have.

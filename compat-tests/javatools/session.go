@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +17,13 @@ type step struct {
 	want string
 }
 
+// isAction are the lines that do something without printing.
+var isAction = regexp.MustCompile(`^(write|kill|start|until) `)
+
 // parse reads a session.
 func parse(text string) (steps []step) {
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "$") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "write ") {
+		if strings.HasPrefix(line, "$") || strings.HasPrefix(line, "#") || isAction.MatchString(line) {
 			steps = append(steps, step{line: line})
 			continue
 		}
@@ -35,6 +39,7 @@ type session struct {
 	t       *testing.T
 	shell   *shell
 	addr    string
+	nodes   []node // of a cluster
 	dir     string // of the broker's logs
 	more    string // a second one, for a broker that has two
 	tmp     string
@@ -73,9 +78,19 @@ func (s *session) step(step step) string {
 	switch verb {
 	case "write":
 		name, text, _ := strings.Cut(rest, " ")
-		if err := os.WriteFile(filepath.Join(s.tmp, name), []byte(s.places().Replace(text)), 0o644); err != nil {
+		text = strings.ReplaceAll(s.places().Replace(text), `\n`, "\n")
+		if err := os.WriteFile(filepath.Join(s.tmp, name), []byte(text), 0o644); err != nil {
 			s.t.Fatal(err)
 		}
+	case "kill":
+		s.nodeOf(rest).process.Kill()
+	case "start":
+		if err := s.nodeOf(rest).process.TryStart(); err != nil {
+			s.t.Fatal(err)
+		}
+	case "until":
+		pattern, line, _ := strings.Cut(rest, " $ ")
+		s.until(pattern, line)
 	case "$":
 		return s.command(rest)
 	case "$#":
@@ -101,8 +116,21 @@ func (s *session) eventually(line, want string) string {
 	}
 }
 
+// until gives a command until what it prints has a pattern.
+func (s *session) until(pattern, line string) {
+	s.t.Helper()
+	got := ""
+	deadline := time.Now().Add(patience)
+	for !regexp.MustCompile("(?m)" + pattern).MatchString(got) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s prints\n%s\nand never %s", line, got, pattern)
+		}
+		got = s.command(line)
+	}
+}
+
 func (s *session) places() *strings.Replacer {
-	return strings.NewReplacer("BROKER", s.addr, "DIR", s.dir, "TMP", s.tmp)
+	return strings.NewReplacer(append(s.names(), "BROKER", s.addr, "DIR", s.dir, "TMP", s.tmp)...)
 }
 
 func (s *session) command(line string) string {
@@ -128,6 +156,8 @@ func blurs() []struct{ pattern, with string } {
 		{`(Exception): .*`, "$1"},        // the kind of an error stays, its sentence goes
 		{`(Error while executing .* command :? ?).*`, "$1"},
 		{`(?m)^(Can not upgrade \S+ to \d+\.).*`, "$1"},
+		{`(?m)^(Could not [^.]*\.) .*`, "$1"},
+		{`(?m)^(Error reassigning partition\(s\):\n\S+: ).*`, "$1"},
 		{`(?m)^  durability=.*\n`, ""}, // of --all: docs/divergence.md, topic-durability
 		{`(TopicId: |ClusterId: +|Cluster ID: )\S+`, "${1}ID"},
 		{`(?m)^(N|\d+)( +\t)[\w-]{22}`, "$1${2}ID"}, // kafka-metadata-quorum
@@ -139,9 +169,23 @@ func blurs() []struct{ pattern, with string } {
 	}
 }
 
+// isrText is a set of replicas in sync, whose order means nothing.
+var isrText = regexp.MustCompile(`\bIsr: [\d,]+`)
+
+func sortedISR(text string) string {
+	ids := strings.Split(strings.TrimPrefix(text, "Isr: "), ",")
+	slices.Sort(ids)
+	return "Isr: " + strings.Join(ids, ",")
+}
+
 // blur replaces them.
 func (s *session) blur(code int, printed string) string {
-	printed = strings.NewReplacer(s.addr, "BROKER", s.dir, "DIR", s.tmp, "TMP").Replace(printed)
+	if len(s.nodes) == 0 {
+		printed = strings.NewReplacer(s.addr, "BROKER", s.dir, "DIR", s.tmp, "TMP").Replace(printed)
+	} else {
+		printed = s.namesOfNodes().Replace(printed)
+	}
+	printed = isrText.ReplaceAllStringFunc(printed, sortedISR)
 	for _, b := range blurs() {
 		printed = regexp.MustCompile(b.pattern).ReplaceAllString(printed, b.with)
 	}

@@ -26,6 +26,16 @@ func TestTools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { run(startBroker(t, shell)) })
 	}
+	clusters, err := filepath.Glob("testdata/nodes/*.txt")
+	if err != nil || len(clusters) == 0 {
+		t.Fatalf("%v in testdata/nodes, %v", clusters, err)
+	}
+	for _, file := range clusters {
+		name := filepath.Base(file)
+		t.Run("nodes "+strings.TrimSuffix(name, ".txt"), func(t *testing.T) {
+			startNodes(t, shell).play(filepath.Join("nodes", name))
+		})
+	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			startBroker(t, shell).play(filepath.Base(file))
