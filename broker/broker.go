@@ -56,6 +56,7 @@ type Broker struct {
 	quotas       *quota.Quotas
 	controller   *controller.Controller
 	registration *node.ControllerRegistration // of that controller
+	departures   *node.Departures             // of others, who wait until this broker knows
 	replicas     *replica.Manager
 	failures     failures
 	assignments  assignments

@@ -96,7 +96,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Incarnation: b.incarnation,
 		Listeners: listeners, Features: supportedFeatures(),
 		PreviousBrokerEpoch: b.previousEpoch(), FullDirs: b.fullDirectories,
-		Channel: b.channel, Metadata: b.metalog, ControllerMoved: b.channel.Moved,
+		Channel: b.channel, Metadata: b.metalog, ControllerMoved: b.channel.Moved, Departures: b.departures,
 		HeartbeatInterval: b.cfg.HeartbeatInterval, RequestTimeout: b.cfg.SessionTimeout, CallTimeout: b.cfg.RequestTimeout,
 		Logger: b.loggers.logger("klamm.node"), Registerer: b.env.Registry,
 	}

@@ -175,7 +175,8 @@ func (b *Broker) makePublishers() ([]metalog.Publisher, error) {
 	publishers := []metalog.Publisher{b.dynamic}
 	if b.cfg.BrokerRole {
 		b.makePartitions()
-		publishers = append(publishers, b.replicas, b.groups)
+		b.departures = node.NewDepartures(b.cfg.NodeID)
+		publishers = append(publishers, b.replicas, b.groups, b.departures)
 	}
 	publishers = append(publishers, b.quotas, b.registration)
 	if b.cfg.ControllerRole {

@@ -44,6 +44,8 @@ func (n *Node) run(ctx context.Context) {
 		case <-timer.C:
 		case <-n.wake:
 		case <-n.controllerMoved():
+		case at := <-n.departures():
+			n.awaitPublished(ctx, at)
 		case <-ctx.Done():
 			return
 		}

@@ -88,6 +88,9 @@ type Options struct {
 	// ControllerMoved gives a channel that is closed when another controller may be active:
 	// it is told of this broker at once. nil: that does not happen.
 	ControllerMoved func() <-chan struct{}
+	// Departures is one of the publishers of metadata; nil: brokers that shut down are told of
+	// with the next heartbeat.
+	Departures *Departures
 
 	HeartbeatInterval time.Duration // broker.heartbeat.interval.ms; 500 ms (D9)
 	RequestTimeout    time.Duration // of one registration, heartbeat or block request; 3 s

@@ -113,7 +113,7 @@ func bubble(t *testing.T, test func(*testing.T, rig)) {
 			NodeID: 1, ClusterID: "cluster", Incarnation: uuid.UUID{1}, LogDirs: []uuid.UUID{{2}, {3}},
 			Listeners:           []metadata.Endpoint{{Name: "PLAINTEXT", Host: "h", Port: 9092, Unadvertised: true}},
 			Features:            []metadata.Feature{{Name: "klamm.metadata", Min: 1, Max: 1}},
-			PreviousBrokerEpoch: -1, Channel: r.c, Metadata: r.m,
+			PreviousBrokerEpoch: -1, Channel: r.c, Metadata: r.m, Departures: NewDepartures(1),
 		})
 		test(t, r)
 		r.Close()
