@@ -165,7 +165,7 @@ func (b *Broker) keepMembers() {
 	if b.votersVary() {
 		members.Controllers = b.registeredControllers
 		b.tasks.Go(func() {
-			if err := b.metalog.FormAlone(ctx, b.cfg.Quorum.BootstrapServers, b.door.Probe); err == nil {
+			if err := b.metalog.FormAlone(ctx, b.cfg.Quorum.BootstrapServers, b.whoIsAt); err == nil {
 				b.metalog.KeepMembers(ctx, members)
 			}
 		})

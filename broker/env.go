@@ -28,6 +28,9 @@ type Env struct {
 	// Dial connects to another node's host:port.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// LookupHost gives the addresses that a name stands for; nil: each name is one address.
+	LookupHost func(ctx context.Context, host string) (addresses []string, err error)
+
 	FS vfs.FS
 	// Stores says where Raft keeps its log: Badger, which uses the operating system's
 	// files whatever FS is, or plain files on FS.
@@ -55,18 +58,19 @@ func DefaultEnv() Env {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var dialer net.Dialer
 	return Env{
-		Listen:    wire.Listen,
-		Dial:      dialer.DialContext,
-		FS:        vfs.OS(),
-		Stores:    metalog.BadgerStores,
-		Entropy:   crand.Reader,
-		OpenFiles: openFileLimit(),
-		Memory:    memoryLimit(readSystemFile),
-		Hostname:  hostname,
-		Logger:    slog.New(slog.DiscardHandler),
-		Registry:  registry,
-		Codecs:    batch.NewCodecs(batch.CodecsOptions{Registerer: registry}),
-		Buffers:   wire.NewBuffers(0),
+		Listen:     wire.Listen,
+		Dial:       dialer.DialContext,
+		LookupHost: net.DefaultResolver.LookupHost,
+		FS:         vfs.OS(),
+		Stores:     metalog.BadgerStores,
+		Entropy:    crand.Reader,
+		OpenFiles:  openFileLimit(),
+		Memory:     memoryLimit(readSystemFile),
+		Hostname:   hostname,
+		Logger:     slog.New(slog.DiscardHandler),
+		Registry:   registry,
+		Codecs:     batch.NewCodecs(batch.CodecsOptions{Registerer: registry}),
+		Buffers:    wire.NewBuffers(0),
 	}
 }
 
