@@ -134,11 +134,13 @@ func (c *compose) up() error {
 	return nil
 }
 
-// scripts of Kafka's that the tests call, and their classes.
-var scripts = map[string]string{
-	"kafka-console-producer.sh":    "org.apache.kafka.tools.ConsoleProducer",
-	"kafka-console-consumer.sh":    "org.apache.kafka.tools.consumer.ConsoleConsumer",
-	"kafka-verifiable-consumer.sh": "org.apache.kafka.tools.VerifiableConsumer",
+// scripts are those of Kafka's that the tests call, and their classes.
+func scripts() map[string]string {
+	return map[string]string{
+		"kafka-console-producer.sh":    "org.apache.kafka.tools.ConsoleProducer",
+		"kafka-console-consumer.sh":    "org.apache.kafka.tools.consumer.ConsoleConsumer",
+		"kafka-verifiable-consumer.sh": "org.apache.kafka.tools.VerifiableConsumer",
+	}
 }
 
 // programs writes the scripts and builds the stand-in of docker.
@@ -149,7 +151,7 @@ func (c *compose) programs() error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the stand-in of docker: %w\n%s", err, out)
 	}
-	for name, class := range scripts {
+	for name, class := range scripts() {
 		cmd, err := java.Quick(class)
 		if err != nil {
 			return err
