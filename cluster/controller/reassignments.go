@@ -77,7 +77,9 @@ func (r *reassignment) alter(t *metadata.Topic, want *kmsg.AlterPartitionAssignm
 }
 
 // begin aims at other replicas: those that are to go stay until the new ones are in sync.
-// One that is under way already gives way to it.
+// One that is under way already gives way to it. Nothing of it is left but those it adds that
+// are still wanted: Kafka keeps all that it adds, or takes away, where the new one does not,
+// and so waits for ever for a replica that is to go, or lets one go that is to stay.
 func (r *reassignment) begin(c *partitionChange, target []int32) error {
 	if err := r.state.checkAssignment(target); err != nil {
 		return err
@@ -89,11 +91,8 @@ func (r *reassignment) begin(c *partitionChange, target []int32) error {
 	slices.Sort(removing)
 	slices.Sort(adding)
 	replicas := append(slices.Clone(target), removing...)
-	if len(removing) == 0 {
-		removing = c.old.RemovingReplicas
-	}
 	if len(adding) == 0 {
-		adding = c.old.AddingReplicas
+		adding = exclude(c.old.AddingReplicas, removing)
 	}
 	c.assign(replicas, r.state.directoriesFor(c.old, replicas, r.dirs), adding, removing)
 	return nil
