@@ -40,8 +40,12 @@ func (p *drainPlan) empty() bool { return len(p.moves)+len(p.leaving)+len(p.stuc
 func planDrain(view *clusterView, id int32, fewer bool) (drainPlan, error) {
 	d := drainer{id: id, fewer: fewer, plan: drainPlan{leaving: map[topicPartition]reassignment{}}}
 	for i := range view.nodes {
-		if n := &view.nodes[i]; n.active() && n.id != id {
+		switch n := &view.nodes[i]; {
+		case n.id == id || !n.broker:
+		case n.active():
 			d.brokers = append(d.brokers, &drainTarget{id: n.id, rack: n.rack})
+		default:
+			d.down = append(d.down, n.id)
 		}
 	}
 	view.partitions(func(p kadm.PartitionDetail) { d.count(view.target(p)) })
@@ -67,6 +71,7 @@ type drainer struct {
 	id      int32
 	fewer   bool
 	brokers []*drainTarget
+	down    []int32 // brokers that may be back soon
 	plan    drainPlan
 }
 
@@ -118,13 +123,21 @@ func (d *drainer) add(view *clusterView, p kadm.PartitionDetail) error {
 		chosen.replicas++
 		rest = append(rest, chosen.id)
 	case !d.fewer || len(rest) == 0:
-		return fmt.Errorf("%s needs %d brokers, and without node %d there are %d", name, len(target), d.id, len(d.brokers))
+		return fmt.Errorf("%s needs %d brokers, and without node %d there are %d%s", name, len(target), d.id, len(d.brokers), d.alsoDown())
 	}
 	if target[0] == d.id {
 		d.prefer(rest)
 	}
 	d.plan.moves = append(d.plan.moves, move{name, target, rest})
 	return nil
+}
+
+// alsoDown tells of brokers that do not count now.
+func (d *drainer) alsoDown() string {
+	if len(d.down) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; out of service: %s", nodes(d.down))
 }
 
 // choose finds the broker for another replica; nil if all have one.

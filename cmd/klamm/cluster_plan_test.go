@@ -88,6 +88,7 @@ func TestPlanDrain(t *testing.T) {
 		{name: "nobody who is down", nodes: "1 2! 3 4", parts: []string{"1,3"}, want: "0: 1,4"},
 		{name: "nobody who is down is preferred", nodes: "1! 3 4", parts: []string{"3,1"}, want: "0: 4,1"},
 		{name: "too few", nodes: "1 2 3", parts: []string{"1,2,3"}, err: "t-0 needs 3 brokers, and without node 3 there are 2"},
+		{name: "too few as long as one is down", nodes: "1 2 3 4!", parts: []string{"1,2,3"}, err: "t-0 needs 3 brokers, and without node 3 there are 2; out of service: 4"},
 		{name: "too few, and fewer will do", nodes: "1 2 3", parts: []string{"3,2,1"}, fewer: true, want: "0: 2,1"},
 		{name: "the last replica is not dropped", nodes: "3", parts: []string{"3"}, fewer: true, err: "t-0 needs 1 brokers, and without node 3 there are 0"},
 		{name: "no leader", nodes: "1 3!", parts: []string{"3!", "1,3"}, fewer: true, want: "1: 1; t-0 has no leader to copy from; its replicas are on 3"},
