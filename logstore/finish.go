@@ -22,15 +22,12 @@ const copyStep = 1 << 20
 //
 // After an error the original is in use as before, and so is the copy unless it is Gone.
 func (m *Move) Finish(now time.Time, hw offset.HighWatermark) (*Log, error) {
-	if err := m.finishCopy(now); err != nil {
-		return nil, err
+	l, err := m.finish(now, hw)
+	if errors.Is(err, ErrGivenUp) && !m.Gone() {
+		err = errors.Join(err, m.Cancel(now)) // who was told that it may go on has changed the original
 	}
-	if err := m.seal(now, hw); err != nil {
-		return nil, fmt.Errorf("finish copy of %s: %w", m.from.id, err)
-	}
-	l, err := m.putInPlace(now)
 	if err != nil {
-		return nil, fmt.Errorf("put copy of %s in place: %w", m.from.id, err)
+		return nil, fmt.Errorf("finish copy of %s: %w", m.from.id, err)
 	}
 	l.dir.mu.Lock()
 	delete(l.dir.futures, l.id.key())
@@ -40,12 +37,44 @@ func (m *Move) Finish(now time.Time, hw offset.HighWatermark) (*Log, error) {
 	return l, nil
 }
 
+func (m *Move) finish(now time.Time, hw offset.HighWatermark) (*Log, error) {
+	if err := m.finishCopy(now); err != nil {
+		return nil, err
+	}
+	if err := m.seal(now, hw); err != nil {
+		return nil, err
+	}
+	if m.isGivenUp() {
+		return nil, ErrGivenUp
+	}
+	l, err := m.putInPlace(now)
+	if err != nil {
+		return nil, fmt.Errorf("put it in place: %w", err)
+	}
+	return l, nil
+}
+
+// ErrGivenUp is returned by a Finish that came too late.
+var ErrGivenUp = errors.New("the move was given up meanwhile")
+
+// GiveUp has a Finish that is under way, or comes later, fail, however long it still waits for a disk. From
+// then on the original may be used as if there were no copy. false if the copy has become
+// the log. It waits for nobody, and may be called at any time.
+func (m *Move) GiveUp() bool {
+	return m.fate.CompareAndSwap(undecided, givenUp) || m.isGivenUp()
+}
+
+func (m *Move) isGivenUp() bool { return m.fate.Load() == givenUp }
+
 // Gone tells that there is no copy any more to go on with.
 func (m *Move) Gone() bool { return m.future.isClosed() }
 
 // finishCopy copies until nothing is left.
 func (m *Move) finishCopy(now time.Time) error {
 	for {
+		if m.isGivenUp() {
+			return ErrGivenUp
+		}
 		if _, err := m.Copy(now, copyStep); err != nil {
 			return err
 		}
@@ -137,6 +166,10 @@ func (m *Move) putInPlace(now time.Time) (*Log, error) {
 		return nil, errors.Join(l.ioError("put in place", err), d.undo(now, l, path))
 	}
 	opened, err := m.reopen(now, path)
+	if err == nil && !m.fate.CompareAndSwap(undecided, taken) {
+		opened.abandon()
+		err = ErrGivenUp
+	}
 	if err != nil {
 		return nil, errors.Join(err, d.undo(now, l, path))
 	}

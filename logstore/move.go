@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
@@ -19,6 +20,7 @@ import (
 //	Settle      makes durable what has been copied
 //	Finish      nobody changes the log any more: the rest, then the copy becomes the log
 //	Cancel      throws the copy away
+//	GiveUp      Finish comes too late: it throws the copy away; at any time
 //
 // The copy is a log that follows its original as a follower does its leader, by offset and
 // leader epoch; only that the producers' state is taken over whole in the end, since it may
@@ -39,6 +41,10 @@ import (
 // partition the one with the later epoch, then the one with the later end, has all that the
 // other has (see Log.Outdoes).
 //
+// A Finish that was given up while a disk hung may be between 1 and 2 for as long as that
+// lasts, and the original goes on: a start finds that it has more. Only if then its disk is not
+// there, while the other one is back, would the copy pass for the log.
+//
 // The old directory's flushed offset stays in its checkpoint until ForgetMoved: as long as
 // metadata may name that directory, nobody may begin an empty log there when the new one is
 // not online (decision D19). If the log moves back before that, the copy takes over that duty:
@@ -47,7 +53,15 @@ type Move struct {
 	from, future *Log
 	truncations  int64   // of from that the copy has followed
 	config       *Config // of from that the copy has
+	fate         atomic.Int32
 }
+
+// fates of a Move.
+const (
+	undecided int32 = iota
+	taken           // the copy has become the log
+	givenUp         // and must not become it any more
+)
 
 // BeginMove begins to copy a log of another directory into d. The error is of kind
 // InvalidTopic if the name of its topic is too long, else the storage's.

@@ -58,6 +58,9 @@ func (m *Manager) alterLogDir(now time.Time, w *ReplicaDir) error {
 	} else if x != nil {
 		return nil // on its way
 	}
+	if m.moves.of(h.ID()) != nil {
+		return kafkaerr.New(kafkaerr.KafkaStorageError, "the log directory hangs that the replica is about to leave")
+	}
 	switch {
 	case h.at().dir == to:
 		return nil

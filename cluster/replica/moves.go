@@ -2,10 +2,12 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
 const (
@@ -21,6 +23,11 @@ const (
 	// movePause follows an attempt that failed for a reason that passes, such as a full
 	// disk.
 	movePause = time.Second
+	// finishBound is how long a replica waits for the disks when its move is finished, and who
+	// ends a move for whoever works on it. Then a disk hangs.
+	finishBound = 10 * time.Second
+	// hungPause follows an attempt to finish that came to no end.
+	hungPause = time.Minute
 )
 
 // moves are the replicas that are on their way to another directory of this broker (Kafka's
@@ -33,6 +40,7 @@ type moves struct {
 	mu      sync.Mutex
 	byID    map[TopicIDPartition]*moving
 	queue   []*moving
+	orphans map[*moving]struct{}
 	workers int
 	stopped bool
 	running sync.WaitGroup // Add only under mu and before stopped
@@ -52,10 +60,15 @@ type moving struct {
 	settled   int       // how often Settle was called when little was left; guarded by turn
 	notBefore time.Time // guarded by moves.mu
 	over      bool      // guarded by moves.mu
+	// orphan says that nobody waits any more for who works on it, and is to throw the copy
+	// away; guarded by moves.mu.
+	orphan bool
+	// placed is closed when the replica is in the new place.
+	placed chan struct{}
 }
 
 func (s *moves) init(m *Manager) {
-	s.m, s.byID = m, make(map[TopicIDPartition]*moving)
+	s.m, s.byID, s.orphans = m, make(map[TopicIDPartition]*moving), make(map[*moving]struct{})
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.pace.limit = m.opts.MoveBytesPerSecond
 }
@@ -77,13 +90,18 @@ func (s *moves) state() (n, maxLag int) {
 	return len(s.byID), maxLag
 }
 
+var errOrphan = kafkaerr.New(kafkaerr.KafkaStorageError, "the log directory hangs with an earlier copy of the replica")
+
 // begin has a replica moved; its copy may have been begun by an earlier run.
 func (s *moves) begin(now time.Time, h *hosted, to *directory) error {
+	if s.hasOrphan(h.ID(), to) {
+		return errOrphan
+	}
 	move, err := to.BeginMove(now, h.at().log)
 	if err != nil {
 		return err
 	}
-	x := &moving{h: h, to: to, move: move, turn: make(chan struct{}, 1)}
+	x := &moving{h: h, to: to, move: move, turn: make(chan struct{}, 1), placed: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -101,17 +119,66 @@ func (s *moves) begin(now time.Time, h *hosted, to *directory) error {
 }
 
 // end stops the move of a replica, if there is one, and throws the copy away. When it
-// returns the replica is in one place, the new one if the move was faster.
+// returns the replica is in one place, the new one if the move was faster. Where a disk hangs
+// the copy is thrown away later.
 func (s *moves) end(now time.Time, h *hosted) {
 	x := s.of(h.ID())
 	if x == nil {
 		return
 	}
-	x.turn <- struct{}{}
-	defer func() { <-x.turn }()
-	if s.finished(x) {
-		x.cancel(now)
+	timer := time.NewTimer(finishBound)
+	defer timer.Stop()
+	select {
+	case x.turn <- struct{}{}:
+		defer func() { <-x.turn }()
+		if s.finished(x) {
+			x.cancel(now)
+		}
+	case <-timer.C:
+		s.abandon(x)
 	}
+}
+
+// abandon leaves a move to whoever works on it, and waits for a disk.
+func (s *moves) abandon(x *moving) {
+	s.mu.Lock()
+	givenUp := x.move.GiveUp()
+	if givenUp && !x.over {
+		x.orphan = true
+		s.orphans[x] = struct{}{}
+	}
+	s.mu.Unlock()
+	if !givenUp {
+		<-x.placed // no disk is in the way, but it stays on the list until it has left the old place
+		return
+	}
+	s.finished(x)
+}
+
+func (s *moves) hasOrphan(id TopicIDPartition, to *directory) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for x := range s.orphans {
+		if x.h.ID() == id && x.to == to {
+			return true
+		}
+	}
+	return false
+}
+
+// bury throws the copy of a move away that was abandoned.
+func (s *moves) bury(x *moving) (orphan bool) {
+	s.mu.Lock()
+	orphan = x.orphan
+	s.mu.Unlock()
+	if !orphan {
+		return false
+	}
+	x.cancel(time.Now())
+	s.mu.Lock()
+	delete(s.orphans, x)
+	s.mu.Unlock()
+	return true
 }
 
 // finished takes a move off the list; false if it was off already.
@@ -157,8 +224,9 @@ func (s *moves) work() {
 		s.pace.await(s.ctx)
 		x.turn <- struct{}{}
 		again, pause := s.step(x)
+		orphan := s.bury(x)
 		<-x.turn
-		if again {
+		if again && !orphan {
 			s.putBack(x, pause)
 		}
 	}
@@ -219,6 +287,9 @@ func (s *moves) step(x *moving) (again bool, pause time.Duration) {
 	switch {
 	case err == nil:
 		return !done, 0
+	case errors.Is(err, logstore.ErrGivenUp):
+		x.to.warn("a disk hangs: replica does not move for now", x.h, err)
+		return true, hungPause
 	case logstore.MayPass(err):
 		x.to.warn("replica waits to move on", x.h, err)
 		return true, movePause
@@ -234,13 +305,9 @@ func (s *moves) step(x *moving) (again bool, pause time.Duration) {
 // advance copies, and when little is missing finishes the move.
 func (s *moves) advance(x *moving) (done bool, err error) {
 	if x.move.Gone() { // an attempt to finish has failed
-		move, err := x.to.BeginMove(time.Now(), x.h.at().log)
-		if err != nil {
+		if err := s.beginAgain(x); err != nil {
 			return false, err
 		}
-		s.mu.Lock()
-		x.move, x.unsettled = move, 0
-		s.mu.Unlock()
 	}
 	step := s.pace.step()
 	copied, err := x.move.Copy(time.Now(), step)
@@ -267,6 +334,20 @@ func (s *moves) advance(x *moving) (done bool, err error) {
 	return s.finish(x)
 }
 
+func (s *moves) beginAgain(x *moving) error {
+	move, err := x.to.BeginMove(time.Now(), x.h.at().log)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.orphan {
+		move.GiveUp()
+	}
+	x.move, x.unsettled = move, 0
+	return nil
+}
+
 // maxTail is how much may be left to copy, or to make durable, when writes are parked.
 func (x *moving) maxTail() int {
 	if x.settled < moveTries {
@@ -277,21 +358,41 @@ func (x *moving) maxTail() int {
 
 // finish puts the copy in the place of the log. Writes wait for as long as that takes: a
 // bounded number of bytes are copied, and two disks sync what has changed.
+//
+// Neither disk may hold the replica up for long. If the new one hangs, the original goes on, and
+// what comes of the copy is thrown away whenever that is. If the old one does, in whose
+// directory the log must be gone before the first append, writes wait for it as they would
+// have there; but the replica may change its role.
 func (s *moves) finish(x *moving) (done bool, err error) {
 	h, now := x.h, time.Now()
-	unpark := h.ParkWrites()
-	defer func() {
+	freeRole, unpark := h.ParkWrites()
+	release := sync.OnceFunc(func() {
 		unpark()
 		s.m.carryOut(h, h.FlushDone(time.Now()))
-	}()
+	})
+	defer release()
 	if x.move.TailBytes()+x.unsettled > x.maxTail() {
 		return false, nil // much was appended just before
 	}
+	hung := time.AfterFunc(finishBound, func() {
+		if x.move.GiveUp() {
+			release()
+		}
+	})
 	log, err := x.move.Finish(now, h.HighWatermark())
+	hung.Stop()
 	if err != nil {
 		return false, err
 	}
+	defer time.AfterFunc(finishBound, freeRole).Stop()
+	return s.takeOver(now, x, log)
+}
+
+// takeOver makes what Finish has put in place the replica's log.
+func (s *moves) takeOver(now time.Time, x *moving, log *logstore.Log) (done bool, err error) {
+	h := x.h
 	if err := x.to.Err(); err != nil {
+		close(x.placed)
 		return false, err // the disk has failed since: the original goes on
 	}
 	if err := h.SwapLog(log); err != nil {
@@ -299,6 +400,7 @@ func (s *moves) finish(x *moving) (done bool, err error) {
 	}
 	from := h.at().dir
 	h.where.Store(&place{x.to, log})
+	close(x.placed)
 	if err := h.failure(); err != nil {
 		s.m.fail(h, err) // DirectoryFailed may have looked while it was in the old place
 	}

@@ -3,13 +3,14 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/klamm-mq/klamm/logstore"
 )
 
 // A replica that moves to another directory changes its log for a copy of it. Those who
 // write, wait meanwhile, without a lock and for as long as the disks need for what is left
-// to copy (see finish in moves.go). Those who read, do not: both logs have what lies below
+// to copy, but no longer than finishBound (see finish in moves.go). Those who read, do not: both logs have what lies below
 // the offsets that were taken under the lock.
 
 // log is the replica's log. It stays so for whoever holds mu.
@@ -41,20 +42,22 @@ func (p *Partition) rlockToWrite() {
 }
 
 // ParkWrites makes those who write wait, and keeps the replica in its role. When it returns
-// nobody is writing, until unpark has been called.
-func (p *Partition) ParkWrites() (unpark func()) {
+// nobody is writing, until unpark has been called. freeRole ends the latter before. Both may be
+// called at any time, and again.
+func (p *Partition) ParkWrites() (freeRole, unpark func()) {
 	parked := make(chan struct{})
 	p.lockRole()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parked = parked
-	return func() {
+	freeRole = sync.OnceFunc(p.unlockRole)
+	return freeRole, sync.OnceFunc(func() {
 		p.mu.Lock()
-		p.parked = nil
+		p.parked = nil // nobody else's: a replica makes one move at a time
 		close(parked)
 		p.mu.Unlock()
-		p.unlockRole()
-	}
+		freeRole()
+	})
 }
 
 // SwapLog replaces the log by one with the same records, all of them flushed, while writes
