@@ -20,7 +20,8 @@ import (
 //
 // A Fetch goes out only when everything that it vouches for is durable (see
 // Partition.FollowerPosition), and all replicas go into one: those that have nothing new
-// are not named in it, since the leader keeps a session (KIP-227).
+// are not named in it, since the leader keeps a session (KIP-227), and cost no step anything
+// (see attend).
 //
 // A replica that failed, or whose leader answered an error, pauses, and leaves the session
 // meanwhile. One whose leader knows a later epoch waits for metadata. Methods are not safe
@@ -28,12 +29,16 @@ import (
 type Fetcher struct {
 	o       FetcherOptions
 	parts   map[TopicIDPartition]*followed
-	order   []*followed // those that brought records go to the end
+	order   []*followed
 	session fetcherSession
-	turn    uint64             // counts answers that brought records
-	asked   *kmsg.FetchRequest // without an answer yet
-	listed  int64              // timestamp of a ListOffsets without an answer yet, 0: none
-	pause   backoff            // of the whole fetcher, after a request that failed
+
+	attention []*followed // of order, those to be looked at; see attend
+	quiet     int         // how many of the others the session fetches
+
+	turn   uint64             // counts answers that brought records
+	asked  *kmsg.FetchRequest // without an answer yet
+	listed int64              // timestamp of a ListOffsets without an answer yet, 0: none
+	pause  backoff            // of the whole fetcher, after a request that failed
 }
 
 // FetcherOptions configure a Fetcher.
@@ -73,6 +78,8 @@ type followed struct {
 	toForget    bool   // the session is to forget it
 	lastRecords uint64 // orders those that brought records
 	full        bool   // its last answer was as large as it might be: there is more
+	attended    bool   // it is in attention
+	quiet       bool   // the session fetches it, and there is nothing to say of it
 }
 
 // told is what a request says of a replica.
@@ -138,11 +145,13 @@ func (f *Fetcher) Follow(p *Partition, epoch int32) {
 		r := &followed{p: p, id: p.ID(), topic: p.Topic(), epoch: epoch, news: true, lag: unknownLag}
 		f.parts[r.id] = r
 		f.order = append(f.order, r)
+		f.attend(r)
 		p.fetchFailed.Store(false)
 	case old.p != p:
 		f.Leave(p.ID())
 		f.Follow(p, epoch)
 	case old.epoch != epoch:
+		f.attend(old)
 		old.epoch, old.news, old.lag = epoch, true, unknownLag
 		old.awaits, old.pause = nothingElse, backoff{}
 		p.fetchFailed.Store(false)
@@ -157,7 +166,10 @@ func (f *Fetcher) Leave(id TopicIDPartition) {
 	}
 	f.dropFromSession(r)
 	delete(f.parts, id)
+	f.attend(r) // so that it is in one place
+	r.attended = false
 	f.order = slices.DeleteFunc(f.order, func(o *followed) bool { return o == r })
+	f.attention = slices.DeleteFunc(f.attention, func(o *followed) bool { return o == r })
 }
 
 // Len counts the replicas.
@@ -183,15 +195,21 @@ func (f *Fetcher) Next(now time.Time) FetchStep {
 	if f.asked != nil || f.listed != 0 {
 		return FetchStep{} // it waits for an answer
 	}
+	begins := f.session.renew
+	if begins {
+		f.attendAll()
+	}
 	ready, until := f.ready(now)
 	if req := f.listOffsets(); req != nil {
 		return FetchStep{Request: req}
 	}
 	ready, durable := f.positions(ready)
 	switch {
+	case f.session.renew && !begins: // one that had to go was in the session: all are named
+		return f.Next(now)
 	case !durable:
 		return FetchStep{ForFlush: true, Until: until}
-	case len(ready) == 0:
+	case len(ready)+f.quiet == 0:
 		f.session.renew = true
 		return FetchStep{Until: until}
 	}
@@ -208,11 +226,12 @@ func mayWait(now, endOfPause time.Time, most time.Duration) time.Duration {
 	return min(most, max(endOfPause.Sub(now), time.Millisecond))
 }
 
-// ready gives the replicas that may be fetched, and the end of the shortest pause of the
-// others.
+// ready gives the replicas in attention that may be fetched, and the end of the shortest pause
+// of the others.
 func (f *Fetcher) ready(now time.Time) (ready []*followed, until time.Time) {
+	f.dismissed()
 	gate := throttleGate{f: f, now: now}
-	for _, r := range f.order {
+	for _, r := range f.attention {
 		if r.awaits == endOfPause {
 			if now.Before(r.pause.until) {
 				until = earlier(until, r.pause.until)
@@ -264,9 +283,6 @@ func (f *Fetcher) positions(ready []*followed) (still []*followed, durable bool)
 		durable = durable && at.Durable
 		r.next = told{epoch: r.epoch, at: at, highWatermark: int64(r.p.HighWatermark())}
 		still = append(still, r)
-	}
-	if f.session.renew && !all {
-		return f.positions(still) // one that had to go was in the session
 	}
 	return still, durable
 }

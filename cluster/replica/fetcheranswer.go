@@ -60,7 +60,7 @@ func (f *Fetcher) requestFailed(now time.Time, err error) {
 // requestEnded ends a request without an answer.
 func (f *Fetcher) requestEnded() {
 	f.session.renew = true // nobody knows whether the leader has seen it
-	for _, r := range f.order {
+	for _, r := range f.attention {
 		r.listing = false
 	}
 }
@@ -135,6 +135,7 @@ func (a *answer) partition(id TopicIDPartition, p *kmsg.FetchResponseTopicPartit
 		return
 	}
 	r.news = true
+	a.f.attend(r)
 	switch p.ErrorCode {
 	case 0:
 	case kafkaerr.OffsetOutOfRange.Code:
@@ -165,7 +166,9 @@ func (a *answer) append(r *followed, p *kmsg.FetchResponseTopicPartition) {
 		a.f.turn++
 		r.lastRecords = a.f.turn
 	}
-	r.full = 2*len(p.RecordBatches) > int(r.told.maxBytes) // an answer ends before a batch that doesn't fit
+	// An answer ends before a batch that doesn't fit. Of a throttled replica no more is asked: what
+	// comes at once is counted too late.
+	r.full = 2*len(p.RecordBatches) > int(r.told.maxBytes) && !r.p.followsThrottled()
 	a.effects = append(a.effects, FollowerEffects{Partition: r.p, Effects: e, AppendedBytes: appended})
 	a.f.count(a.now, r, p)
 	switch {
@@ -250,7 +253,7 @@ func (a *answer) listed(timestamp int64, resp *kmsg.ListOffsetsResponse) {
 			}
 		}
 	}
-	for _, r := range a.f.order {
+	for _, r := range a.f.attention {
 		if r.listing && r.awaits == theRange { // it got no answer
 			a.f.failed(a.now, r)
 		}
@@ -259,13 +262,13 @@ func (a *answer) listed(timestamp int64, resp *kmsg.ListOffsetsResponse) {
 }
 
 func (f *Fetcher) listingOf(topic string, partition int32) *followed {
-	i := slices.IndexFunc(f.order, func(r *followed) bool {
+	i := slices.IndexFunc(f.attention, func(r *followed) bool {
 		return r.listing && r.awaits == theRange && r.topic == topic && r.id.Partition == partition
 	})
 	if i < 0 {
 		return nil
 	}
-	return f.order[i]
+	return f.attention[i]
 }
 
 func (a *answer) listedOne(timestamp int64, r *followed, p *kmsg.ListOffsetsResponseTopicPartition) {

@@ -50,6 +50,7 @@ func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchReques
 		SetNoRoom(req)
 	}
 	f.asked = req
+	f.settle()
 	return req
 }
 
@@ -93,14 +94,14 @@ func (b *requestBuilder) add(r *followed, now told) {
 // known of all, where they begin; nil if none is out of range.
 func (f *Fetcher) listOffsets() kmsg.Request {
 	timestamp := EarliestTimestamp
-	for _, r := range f.order {
+	for _, r := range f.attention {
 		if r.awaits == theRange && r.leaderEnd < 0 {
 			timestamp = LatestTimestamp
 		}
 	}
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.Version, req.ReplicaID = followerListOffsetsVersion, f.o.BrokerID
-	for _, r := range f.order {
+	for _, r := range f.attention {
 		if r.awaits != theRange || timestamp == LatestTimestamp && r.leaderEnd >= 0 {
 			continue
 		}

@@ -14,7 +14,7 @@ func resting(t *testing.T, f func(h *harness, id TopicIDPartition, r *remote), c
 	bubble(t, func(h *harness) {
 		h.registerBrokers(1, 2)
 		id := h.topic("t", 2, pair, config...)
-		r := newRemote(h, id, 2)
+		r := newRemote(h, id, 2, fetchsession.Options{})
 		r.visited = 0
 		expect(t, "nothing is told", r.fetch(0), []TopicIDPartition(nil))
 		expect(t, "nothing is visited", r.visited, 0)

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -27,9 +28,9 @@ type remote struct {
 }
 
 // newRemote follows the first partitions of a topic, and has fetched twice: it has a session.
-func newRemote(h *harness, id TopicIDPartition, partitions int) *remote {
+func newRemote(h *harness, id TopicIDPartition, partitions int, o fetchsession.Options) *remote {
 	r := &remote{
-		h: h, cache: fetchsession.NewCache(fetchsession.Options{}), broker: 102,
+		h: h, cache: fetchsession.NewCache(o), broker: 102,
 		ends: map[TopicIDPartition]int64{}, hws: map[TopicIDPartition]int64{},
 	}
 	for i := range partitions {
@@ -139,7 +140,7 @@ func manyQuiet(t testing.TB) (h *harness, id TopicIDPartition, r *remote) {
 	h = quiet(t, bare)
 	h.registerBrokers(1, 2)
 	id = h.topic("t", partitions, pair)
-	r = newRemote(h, id, partitions)
+	r = newRemote(h, id, partitions, fetchsession.Options{WalkEvery: time.Hour})
 	r.round(id)
 	return h, id, r
 }
@@ -174,8 +175,10 @@ func TestRestingFetchAllocations(t *testing.T) {
 		r.fetch(0, id) // knows the high watermark
 	}
 	r.visited = 0
-	const runs = 50
-	allocs := testing.AllocsPerRun(runs, func() { r.fetch(time.Millisecond) })
+	allocs := math.Inf(1)
+	for range 10 { // beside them others may run by the clock
+		allocs = min(allocs, testing.AllocsPerRun(10, func() { r.fetch(time.Millisecond) }))
+	}
 	if allocs > maxRestingAllocs {
 		t.Errorf("%v allocations, budget %d", allocs, maxRestingAllocs)
 	}

@@ -126,7 +126,7 @@ func (f *Fetcher) letThrough(r *followed) {
 // request.
 func (f *Fetcher) forgotten(begins bool) (topics []kmsg.FetchRequestForgottenTopic) {
 	places := map[uuid.UUID]int{}
-	for _, r := range f.order {
+	for _, r := range f.attention {
 		if !r.toForget {
 			continue
 		}
