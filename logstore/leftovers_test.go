@@ -115,3 +115,38 @@ func TestBytesFromBeforeATruncation(t *testing.T) {
 		t.Errorf("the next batch is at %d", info.FirstOffset)
 	}
 }
+
+// TestEpochsOfWhatIsBack: the checkpoint of epochs says that everything was deleted, that of log
+// starts does not yet. After a kill the records are back, and so are their epochs: a leader
+// without any would send its followers to begin anew.
+func TestEpochsOfWhatIsBack(t *testing.T) {
+	mem := vfs.NewMem()
+	d, _ := mustOpen(t, testOptions(mem), epochTime, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	mustAppend(t, l, epochTime, 1, "a")
+	mustAppend(t, l, epochTime, 2, "b", "c")
+	if err := l.AdvanceLogStart(3); err != nil {
+		t.Fatal(err)
+	}
+	d.wantFlush(l)
+	d.Flush()
+	if err := d.captureRecoveryPoints(epochTime, d.Logs()); err != nil || !l.settleRecoveryPoint() {
+		t.Fatal(err)
+	}
+	if err := d.checkpointPromises(); err != nil {
+		t.Fatal(err)
+	}
+	d.Abandon()
+
+	d, _ = mustOpen(t, testOptions(mem), epochTime, DefaultConfig())
+	defer d.Abandon()
+	l = d.Log(testID("t", 0).TopicID, 0)
+	if l.LogStart() != 0 || l.LogEnd() != 3 {
+		t.Fatalf("the log is [%d, %d)", l.LogStart(), l.LogEnd())
+	}
+	for epoch, want := range map[int32]int64{1: 1, 2: 3} {
+		if end, known := l.EndOffsetForEpoch(epoch); !known || end.Epoch != epoch || end.EndOffset != want {
+			t.Errorf("epoch %d ends at %+v, %v, want %d", epoch, end, known, want)
+		}
+	}
+}

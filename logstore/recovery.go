@@ -222,6 +222,9 @@ func (o *opening) findEnd() error {
 		return err
 	}
 	l.marks.start = max(start, o.segs[0].BaseOffset())
+	if !o.knowsEpochs() {
+		o.clean, o.from = false, l.marks.start
+	}
 	end := o.from
 	o.clean = o.clean && o.plausibleEnd(end)
 	unread := len(o.segs)
@@ -243,6 +246,14 @@ func (o *opening) findEnd() error {
 		return o.startAfresh(l.marks.start)
 	}
 	return nil
+}
+
+// knowsEpochs tells whether an epoch is left of the records that would not be read now. The
+// checkpoint of epochs may be ahead of that of the log start: what was deleted is back after a
+// kill, and the epochs begin where the next record would.
+func (o *opening) knowsEpochs() bool {
+	first, known := o.l.epochs.Earliest()
+	return o.l.marks.start >= o.from || known && first.StartOffset < o.from
 }
 
 // plausibleEnd: a log can end at an offset if that lies in its last segment. The rest
