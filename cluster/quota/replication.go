@@ -68,6 +68,9 @@ func (r *Replication) Exceeded(now time.Time) time.Duration {
 	return max(time.Duration(sum/limit*float64(time.Second))-over, time.Millisecond)
 }
 
+// Limit is the rate that is allowed, if there is one.
+func (r *Replication) Limit() (bytesPerSecond float64, set bool) { return r.limit() }
+
 // Rate is what was recorded in a second.
 func (r *Replication) Rate(now time.Time) (bytesPerSecond float64) {
 	r.mu.Lock()

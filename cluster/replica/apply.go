@@ -291,7 +291,11 @@ func (m *Manager) applyConfigs(now time.Time, delta *metadata.Delta) {
 func (m *Manager) applyConfig(now time.Time, topic *metadata.Topic, config TopicConfig) {
 	for _, p := range topic.Partitions {
 		if h, err := m.find(TopicIDPartition{topic.ID, p.Index}); err == nil {
+			throttled := h.followsThrottled()
 			m.carryOut(h, h.UpdateConfig(now, config))
+			if h.followsThrottled() != throttled {
+				m.fetchers.rehome(h)
+			}
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestReplicasFarBehindShareAnAnswer(t *testing.T) {
 		for i, r := range replicas {
 			r.full = i < full
 		}
-		if got := f.shareOfBehind(replicas); got != want {
+		if got := f.shareOfBehind(replicas, f.o.MaxBytes); got != want {
 			t.Errorf("%d of 12 came full: each asks for %d, want %d", full, got, want)
 		}
 	}

@@ -27,7 +27,8 @@ func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchReques
 		f.session.epoch, f.session.renew = 0, false
 	}
 	b := requestBuilder{topics: map[uuid.UUID]int{}}
-	behind := f.shareOfBehind(ready)
+	most := f.answerSize(ready)
+	behind := f.shareOfBehind(ready, most)
 	for _, r := range ready {
 		r.next.maxBytes = f.o.PartitionMaxBytes
 		if r.full {
@@ -43,7 +44,7 @@ func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchReques
 	req.Version = followerFetchVersion
 	req.ReplicaState.ID, req.ReplicaState.Epoch = f.o.BrokerID, f.o.BrokerEpoch()
 	req.MaxWaitMillis = int32(wait.Milliseconds())
-	req.MinBytes, req.MaxBytes = f.o.MinBytes, f.o.MaxBytes
+	req.MinBytes, req.MaxBytes = f.o.MinBytes, most
 	req.SessionID, req.SessionEpoch = f.session.id, f.session.epoch
 	req.Topics, req.ForgottenTopics = b.request, f.forgotten(all)
 	if f.o.Full != nil && f.o.Full() {
@@ -58,14 +59,29 @@ func (f *Fetcher) fetch(ready []*followed, wait time.Duration) *kmsg.FetchReques
 // they may have a whole answer, if that is more than replica.fetch.max.bytes. Each round trip
 // costs a group commit, so that a replica which is many answers behind, under a load that is
 // as much as the machine can bear, would else stay behind, and leave the ISR.
-func (f *Fetcher) shareOfBehind(ready []*followed) int32 {
+func (f *Fetcher) shareOfBehind(ready []*followed, most int32) int32 {
 	n := int32(0)
 	for _, r := range ready {
 		if r.full {
 			n++
 		}
 	}
-	return max(f.o.PartitionMaxBytes, f.o.MaxBytes/max(n, 1))
+	return max(f.o.PartitionMaxBytes, most/max(n, 1))
+}
+
+// throttledAnswer is of how much time of its rate a follower asks for throttled records at
+// once.
+const throttledAnswer = 20 * time.Millisecond
+
+// answerSize is the most that an answer may have. Where replicas are behind that are let in
+// at a certain rate it is small: large ones a few times a second would have whatever else
+// the disk and the leader do wait for each of them.
+func (f *Fetcher) answerSize(ready []*followed) int32 {
+	limit, set := f.o.Throttle.Limit()
+	if !set || !slices.ContainsFunc(ready, (*followed).isBraked) {
+		return f.o.MaxBytes
+	}
+	return int32(min(float64(f.o.MaxBytes), max(float64(f.o.PartitionMaxBytes), limit*throttledAnswer.Seconds())))
 }
 
 // requestBuilder groups partitions by topic, in the order in which they come.

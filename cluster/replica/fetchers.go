@@ -64,8 +64,8 @@ func (o *Following) setDefaults() {
 }
 
 // fetchers drive the Fetchers of this broker: one goroutine and one connection for each
-// leader, local log directory and number below num.replica.fetchers, while there are
-// replicas for it (Kafka's ReplicaFetcherManager).
+// leader, local log directory, number below num.replica.fetchers, and whether its replicas
+// are throttled, while there are replicas for it (Kafka's ReplicaFetcherManager).
 //
 //	metadata loader                     goroutine of a fetcher
 //	follow, leave ──► changes ──────►  apply; Next; request; Answered; effects
@@ -86,6 +86,9 @@ type fetcherKey struct {
 	leader int32
 	dir    *directory
 	number int
+	// throttled replicas are apart: what is let in at a certain rate comes in pieces, behind
+	// which acknowledgements of others would wait.
+	throttled bool
 }
 
 // fetcher is one Fetcher with its goroutine.
@@ -135,7 +138,7 @@ func (fs *fetchers) follow(h *hosted, leader int32, epoch int32) {
 	if o.Leaders == nil || dir == nil {
 		return
 	}
-	key := fetcherKey{leader, dir, fetcherNumber(h.ID(), o.Fetchers())}
+	key := fetcherKey{leader, dir, fetcherNumber(h.ID(), o.Fetchers()), h.followsThrottled()}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if old := fs.at[h.ID()]; old != nil && old.key != key {
@@ -189,7 +192,7 @@ func fetcherNumber(id TopicIDPartition, n int) int {
 }
 
 // rehome has h, if it follows, fetched with the others of the directory to which it has
-// moved. The caller keeps it in its role.
+// moved, or with those that are throttled, or are not. The caller keeps it in its role.
 func (fs *fetchers) rehome(h *hosted) {
 	fs.mu.Lock()
 	follows := fs.at[h.ID()] != nil

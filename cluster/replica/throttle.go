@@ -18,6 +18,9 @@ import (
 //	           answer is what it would be, and its fetch waits as if there were none
 //	follower   a replica that lacks what is below the leader's high watermark, as far as it
 //	           knows, is not asked for
+//
+// A follower fetches throttled replicas over connections of their own: the others would wait
+// behind their answers.
 
 // Throttle measures the throttled replicas of one side. *quota.Replication is one.
 type Throttle interface {
@@ -25,12 +28,15 @@ type Throttle interface {
 	Record(now time.Time, bytes int)
 	// Exceeded is 0 while the rate is within its limit, else how long that will take.
 	Exceeded(now time.Time) time.Duration
+	// Limit is the rate that is allowed, if there is one.
+	Limit() (bytesPerSecond float64, set bool)
 }
 
 type noThrottle struct{}
 
 func (noThrottle) Record(time.Time, int)            {}
 func (noThrottle) Exceeded(time.Time) time.Duration { return 0 }
+func (noThrottle) Limit() (float64, bool)           { return 0, false }
 
 // Throttled are the partitions of a topic whose replica on this broker is throttled.
 type Throttled struct {
@@ -95,7 +101,7 @@ type throttleGate struct {
 // opens is when a replica that is to be held back may be looked at again, zero for one that
 // is not.
 func (g *throttleGate) opens(r *followed) time.Time {
-	if r.lag == 0 || !r.p.followsThrottled() {
+	if !r.isBraked() {
 		return time.Time{}
 	}
 	if !g.asked {
@@ -106,6 +112,9 @@ func (g *throttleGate) opens(r *followed) time.Time {
 	}
 	return g.now.Add(min(g.wait, maxHold))
 }
+
+// isBraked tells whether the replica has to wait while the rate is above its limit.
+func (r *followed) isBraked() bool { return r.lag != 0 && r.p.followsThrottled() }
 
 // holdBack leaves a replica out of the next requests. The leader is told to forget it, and
 // keeps the session: that happens several times a second.

@@ -12,11 +12,14 @@ import (
 // brake is a Throttle that a test closes.
 type brake struct {
 	wait  time.Duration
+	limit float64 // 0: none
 	bytes int
 }
 
 func (b *brake) Record(_ time.Time, bytes int)    { b.bytes += bytes }
 func (b *brake) Exceeded(time.Time) time.Duration { return b.wait }
+func (b *brake) Limit() (float64, bool)           { return b.limit, b.limit > 0 }
+
 func withThrottles(leader, follower Throttle) func(*harness) {
 	return withOptions(func(o *Options) { o.LeaderThrottle, o.FollowerThrottle = leader, follower })
 }
@@ -135,4 +138,48 @@ func (a *answers) answer(highWatermarks map[int32]int64, records []byte) {
 	}
 	resp.Topics = append(resp.Topics, topic)
 	a.f.Answered(time.Now(), resp, nil)
+}
+
+// TestThrottledReplicasAreFetchedApart: over a connection of their own, as soon as they are
+// named, and with the others again when they are not any more.
+func TestThrottledReplicasAreFetchedApart(t *testing.T) {
+	pairBubble(t, func(d *duo) {
+		id := d.topic("t", 2, pair).partition(1)
+		fetchers := func(what string, want int) {
+			t.Helper()
+			got, replicas := d.other.m.fetchers.counts()
+			expect(t, what+": fetchers and replicas", [2]int{got, replicas}, [2]int{want, 2})
+			for range 2 { // whoever fetches it, it arrives
+				d.must(id, "a")
+				expect(t, what+": the follower's log end", d.other.log(id).LogEnd(), d.log(id).LogEnd())
+			}
+		}
+		fetchers("nothing is throttled", 1)
+		d.apply(setConfig("t", "follower.throttled=1"))
+		fetchers("one is", 2)
+		d.apply(setConfig("t", "follower.throttled=7"))
+		fetchers("it is not any more", 1)
+	})
+}
+
+// TestAnswersOfThrottledReplicasAreSmall: while one is behind, a fetch asks for a fiftieth of
+// a second of what is let in, at least for what one partition may have.
+func TestAnswersOfThrottledReplicasAreSmall(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.registerBrokers(1, 2)
+		id := h.topic("t", 2, assignment{replicas: []int32{2, 1}, isr: []int32{2}}, "follower.throttled=1")
+		follower := &brake{}
+		f := NewFetcher(FetcherOptions{BrokerID: 1, BrokerEpoch: func() int64 { return 101 }, PartitionMaxBytes: 100, MaxBytes: 1000, Throttle: follower})
+		other, throttled := &followed{p: h.m.get(id.partition(0)).Partition, lag: 5}, &followed{p: h.m.get(id.partition(1)).Partition, lag: 5}
+		for _, c := range []struct {
+			limit float64
+			lag   int64
+			want  int32
+		}{{0, 5, 1000}, {1, 5, 100}, {20_000, 5, 400}, {20_000, unknownLag, 400}, {1e12, 5, 1000}, {20_000, 0, 1000}} {
+			follower.limit, throttled.lag = c.limit, c.lag
+			if got := f.answerSize([]*followed{other, throttled}); got != c.want {
+				t.Errorf("limit %v, lag %d: %d bytes, want %d", c.limit, c.lag, got, c.want)
+			}
+		}
+	})
 }
