@@ -18,7 +18,8 @@ import (
 //
 //	make bench PART=cluster                    # all but elections, in half an hour
 //	make bench PART=elections MINUTES=10       # full load that must not look like a failure
-//	make bench PART=cluster/produce ROUNDS=1   # a trial; so are cluster/kill and cluster/idle
+//	make bench PART=cluster/produce ROUNDS=1   # a trial; so are cluster/kill, idle and ten-thousand
+//	make bench PART=cluster/move MB=10000 ROUNDS=1 RATE_MB=100   # needs 20 GB of disk; without MB, 4
 //
 // Kafka runs with the flags of its start script, a heap of 1 GB for each node. The tables
 // at the end are those of docs/performance.md. It needs Java and Maven.
@@ -31,6 +32,7 @@ func BenchmarkClusterTargets(b *testing.B) {
 		{name: "cluster/produce", measure: clusterProduce},
 		{name: "cluster/idle", measure: clusterIdle},
 		{name: "cluster/kill", measure: clusterKill},
+		{name: "cluster/move", measure: clusterMove},
 		{name: "cluster/ten-thousand", measure: clusterTenThousand},
 		{name: "elections", measure: elections},
 	}
