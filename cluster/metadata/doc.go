@@ -19,6 +19,9 @@
 // of topics. A topic's partitions are one slice of pointers, copied when one of them
 // changes.
 //
+// A Backup is an image in a file of its own (backup.go); Backup.Restored says what of it a
+// cluster begins with whose log was lost (restored.go).
+//
 // A group of records too large for one log entry stands between BeginTransactionRecord and
 // EndTransactionRecord (D25) and becomes an image only as a whole.
 //

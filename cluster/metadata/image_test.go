@@ -73,15 +73,15 @@ func wantRebuilds(t testing.TB, image *Image) {
 		t.Fatalf("records: %s", diff)
 	}
 	var first bytes.Buffer
-	if err := WriteSnapshot(&first, Snapshot{image, 4, 5}); err != nil {
+	if err := WriteSnapshot(&first, Snapshot{image, 4, 5, uuid.UUID{6}}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := ReadSnapshot(bytes.NewReader(first.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := DiffImages(image, s.Image); diff != "" || s.EntryTerm != 4 || s.EntryNumber != 5 {
-		t.Fatalf("snapshot: %s, entry %d of term %d", diff, s.EntryNumber, s.EntryTerm)
+	if diff := DiffImages(image, s.Image); diff != "" || s.EntryTerm != 4 || s.EntryNumber != 5 || s.Lineage != (uuid.UUID{6}) {
+		t.Fatalf("snapshot: %s, entry %d of term %d, lineage %s", diff, s.EntryNumber, s.EntryTerm, s.Lineage)
 	}
 	var second bytes.Buffer
 	if err := WriteSnapshot(&second, s); err != nil {

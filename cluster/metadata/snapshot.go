@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	pb "github.com/klamm-mq/klamm/cluster/metadata/metadatapb"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // snapshotFormat is the version of the framing below, not of the records in it.
@@ -25,6 +26,10 @@ type Snapshot struct {
 	Image *Image
 	// The last entry that was accepted (D17).
 	EntryTerm, EntryNumber uint64
+	// Lineage is drawn anew when a log begins with a backup: two logs of one cluster that
+	// differ in it are not the same, whatever their positions say. Zero: the log goes back
+	// to the founding of the cluster.
+	Lineage uuid.UUID
 }
 
 // Records yields the records that rebuild the image from Empty, in an order that depends
@@ -100,14 +105,18 @@ func WriteSnapshot(w io.Writer, s Snapshot) error {
 	for range s.Image.Records() {
 		count++
 	}
-	header, err := marshal(nil, &pb.SnapshotHeader{
+	first := &pb.SnapshotHeader{
 		FormatVersion: snapshotFormat,
 		Index:         s.Image.pos.Index,
 		Term:          s.Image.pos.Term,
 		EntryTerm:     s.EntryTerm,
 		EntryNumber:   s.EntryNumber,
 		RecordCount:   count,
-	})
+	}
+	if !s.Lineage.IsZero() {
+		first.Lineage = s.Lineage[:]
+	}
+	header, err := marshal(nil, first)
 	if err != nil {
 		return err
 	}
@@ -148,11 +157,17 @@ func ReadSnapshot(r io.Reader) (Snapshot, error) {
 	if header.FormatVersion > snapshotFormat {
 		return Snapshot{}, fmt.Errorf("read metadata snapshot: format %d, known up to %d: %w", header.FormatVersion, snapshotFormat, ErrUnsupported)
 	}
-	image, err := readRecords(in, &header)
-	if err != nil {
+	s := Snapshot{EntryTerm: header.EntryTerm, EntryNumber: header.EntryNumber}
+	switch len(header.Lineage) {
+	case 0, len(s.Lineage):
+		copy(s.Lineage[:], header.Lineage)
+	default:
+		return Snapshot{}, fmt.Errorf("read metadata snapshot: lineage of %d bytes", len(header.Lineage))
+	}
+	if s.Image, err = readRecords(in, &header); err != nil {
 		return Snapshot{}, fmt.Errorf("read metadata snapshot: %w", err)
 	}
-	return Snapshot{Image: image, EntryTerm: header.EntryTerm, EntryNumber: header.EntryNumber}, nil
+	return s, nil
 }
 
 func readRecords(in *bufio.Reader, header *pb.SnapshotHeader) (*Image, error) {

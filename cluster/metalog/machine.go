@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // machine is the state machine of the log: from committed entries to images. It is a pure
@@ -25,6 +26,8 @@ type machine struct {
 	image  *metadata.Image
 	term   Term   // of the last entry that counted
 	number uint64 // of the last entry that counted, within term
+
+	lineage uuid.UUID // see metadata.Snapshot
 
 	open *metadata.Delta // a transaction (D25) whose end has not come; nil: none
 }
@@ -115,12 +118,12 @@ func (m *machine) snapshot() (metadata.Snapshot, error) {
 	if m.open != nil {
 		return metadata.Snapshot{}, errors.New("a metadata transaction is open, snapshot later")
 	}
-	return metadata.Snapshot{Image: m.image, EntryTerm: m.term, EntryNumber: m.number}, nil
+	return metadata.Snapshot{Image: m.image, EntryTerm: m.term, EntryNumber: m.number, Lineage: m.lineage}, nil
 }
 
 // restore replaces the state. The delta leads from the image before to the one after.
 func (m *machine) restore(s metadata.Snapshot) *metadata.Delta {
 	delta := metadata.Between(m.image, s.Image)
-	*m = machine{image: s.Image, term: s.EntryTerm, number: s.EntryNumber}
+	*m = machine{image: s.Image, term: s.EntryTerm, number: s.EntryNumber, lineage: s.Lineage}
 	return delta
 }

@@ -206,9 +206,12 @@ type SnapshotHeader struct {
 	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	Term  uint64 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
 	// The last entry that the log's state machine accepted: see Entry.
-	EntryTerm     uint64 `protobuf:"varint,4,opt,name=entry_term,json=entryTerm,proto3" json:"entry_term,omitempty"`
-	EntryNumber   uint64 `protobuf:"varint,5,opt,name=entry_number,json=entryNumber,proto3" json:"entry_number,omitempty"`
-	RecordCount   uint64 `protobuf:"varint,6,opt,name=record_count,json=recordCount,proto3" json:"record_count,omitempty"`
+	EntryTerm   uint64 `protobuf:"varint,4,opt,name=entry_term,json=entryTerm,proto3" json:"entry_term,omitempty"`
+	EntryNumber uint64 `protobuf:"varint,5,opt,name=entry_number,json=entryNumber,proto3" json:"entry_number,omitempty"`
+	RecordCount uint64 `protobuf:"varint,6,opt,name=record_count,json=recordCount,proto3" json:"record_count,omitempty"`
+	// The id that a restore from a backup drew; empty if the log goes back to the founding of
+	// the cluster.
+	Lineage       []byte `protobuf:"bytes,7,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -283,6 +286,13 @@ func (x *SnapshotHeader) GetRecordCount() uint64 {
 		return x.RecordCount
 	}
 	return 0
+}
+
+func (x *SnapshotHeader) GetLineage() []byte {
+	if x != nil {
+		return x.Lineage
+	}
+	return nil
 }
 
 // Record is one decision of the controller.
@@ -2113,7 +2123,7 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
 	"\abarrier\x18\x03 \x01(\bR\abarrier\x123\n" +
-	"\arecords\x18\x04 \x03(\v2\x19.klamm.metadata.v1.RecordR\arecords\"\xc6\x01\n" +
+	"\arecords\x18\x04 \x03(\v2\x19.klamm.metadata.v1.RecordR\arecords\"\xe0\x01\n" +
 	"\x0eSnapshotHeader\x12%\n" +
 	"\x0eformat_version\x18\x01 \x01(\rR\rformatVersion\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
@@ -2121,7 +2131,8 @@ const file_cluster_metadata_metadatapb_metadata_proto_rawDesc = "" +
 	"\n" +
 	"entry_term\x18\x04 \x01(\x04R\tentryTerm\x12!\n" +
 	"\fentry_number\x18\x05 \x01(\x04R\ventryNumber\x12!\n" +
-	"\frecord_count\x18\x06 \x01(\x04R\vrecordCount\"\xae\n" +
+	"\frecord_count\x18\x06 \x01(\x04R\vrecordCount\x12\x18\n" +
+	"\alineage\x18\a \x01(\fR\alineage\"\xae\n" +
 	"\n" +
 	"\x06Record\x12%\n" +
 	"\x0erecord_version\x18\x01 \x01(\rR\rrecordVersion\x12.\n" +
