@@ -102,7 +102,10 @@ func (b *Broker) observers() (list []metalog.Peer) {
 
 // self is what this node tells others before they are members of one cluster.
 func (b *Broker) self() metalog.State {
-	s := metalog.State{NodeID: b.cfg.NodeID, DirectoryID: b.metalog.DirectoryID(), Empty: b.metalog.Empty()}
+	s := metalog.State{
+		NodeID: b.cfg.NodeID, DirectoryID: b.metalog.DirectoryID(), Empty: b.metalog.Empty(),
+		Lineage: b.metalog.Lineage(), Votes: b.metalog.Votes(),
+	}
 	s.ClusterID = cmp.Or(b.metalog.Image().ClusterID(), b.storedID)
 	if s.Empty {
 		s.HasPartitions = b.mayBootstrap() != nil

@@ -58,7 +58,9 @@ type node struct {
 
 	view *view // of this process
 	full atomic.Bool
-	hung atomic.Pointer[chan struct{}] // while it is there, syncs wait for its end
+	// startPublishingAt is where the registration of a broker would stand.
+	startPublishingAt metadata.Position
+	hung              atomic.Pointer[chan struct{}] // while it is there, syncs wait for its end
 
 	mu     sync.Mutex
 	images map[uint64]*metadata.Image // applied by this node, by index
@@ -145,7 +147,7 @@ func (n *node) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.StartPublishing(metadata.Position{})
+	log.StartPublishing(n.startPublishingAt)
 	n.log, n.stopped = log, make(chan struct{})
 	if n.door != nil {
 		n.keep(log)

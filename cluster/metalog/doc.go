@@ -56,6 +56,9 @@
 // whom they mean, so that a disk that was wiped neither votes nor acknowledges for the one
 // before. All of it shares the listeners of requests (door.go, preface.go, D16).
 //
+// A log that is lost for good begins again with a backup (restore.go), as that of one voter
+// and of another lineage: what is left of the lost one does not mix with it (lineage.go).
+//
 // # Goroutines
 //
 // Per log: send (one batch in Raft's hands at a time), the loader, watch (leadership events),

@@ -46,7 +46,7 @@ func TestProbe(t *testing.T) {
 		if _, err := a.Probe(t.Context(), "b:1"); err == nil || !strings.Contains(err.Error(), "just started") {
 			t.Errorf("before it is open: %v", err)
 		}
-		want := State{NodeID: 2, DirectoryID: uuid.UUID{15: 2}, ClusterID: "c", Empty: true, HasPartitions: true}
+		want := State{NodeID: 2, DirectoryID: uuid.UUID{15: 2}, ClusterID: "c", Empty: true, HasPartitions: true, Lineage: uuid.UUID{7}, Votes: true}
 		b.Open(func() State { return want })
 		if got, err := a.Probe(t.Context(), "b:1"); err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)

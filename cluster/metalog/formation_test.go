@@ -59,7 +59,7 @@ func (o *observersOf) list() []Peer {
 func (n *node) keep(log *Log) {
 	door := n.door
 	door.Open(func() State {
-		return State{NodeID: n.id, DirectoryID: log.DirectoryID(), ClusterID: log.Image().ClusterID(), Empty: log.Empty()}
+		return State{NodeID: n.id, DirectoryID: log.DirectoryID(), ClusterID: log.Image().ClusterID(), Empty: log.Empty(), Lineage: log.Lineage(), Votes: log.Votes()}
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // fsm drives the machine on Raft's FSM goroutine: no clock, no randomness, no I/O but the
@@ -16,8 +17,9 @@ import (
 type fsm struct {
 	machine   *machine
 	image     atomic.Pointer[metadata.Image]
-	bytes     atomic.Int64 // of entries since the last snapshot
-	clusterID string       // refuse another cluster's; "": any
+	lineage   atomic.Pointer[uuid.UUID] // of machine; nil: zero
+	bytes     atomic.Int64              // of entries since the last snapshot
+	clusterID string                    // refuse another cluster's; "": any
 	loader    *loader
 	metrics   *metrics
 	logger    *slog.Logger
@@ -118,11 +120,15 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err == nil && f.isForeign(s.Image.ClusterID()) {
 		err = foreignCluster(s.Image.ClusterID(), f.clusterID)
 	}
+	if err == nil {
+		err = f.checkLineage(s)
+	}
 	if err != nil {
 		f.failed = true
 		f.fail(err)
 		return err
 	}
+	f.lineage.Store(&s.Lineage)
 	f.publish(f.machine.restore(s))
 	return nil
 }

@@ -47,7 +47,15 @@ func (l *Log) identify() error {
 	l.logger.Warn("the metadata log is gone: this node takes part as another member", "dir", l.opts.Dir,
 		"was", serverID(l.self()), "is", serverID(Voter{NodeID: l.opts.NodeID, DirectoryID: id}))
 	l.opts.DirectoryID = id
-	return l.store.Set([]byte(keyDirectoryID), id[:])
+	return l.storeIdentity()
+}
+
+// storeIdentity does not go through the guard, which ends goroutines of Raft.
+func (l *Log) storeIdentity() error {
+	if err := l.space.forVotes(); err != nil {
+		return err
+	}
+	return l.store.Store.Set([]byte(keyDirectoryID), l.opts.DirectoryID[:])
 }
 
 // storesNothing tells whether Raft has never stored anything. A term alone is something: it

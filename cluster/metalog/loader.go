@@ -59,6 +59,13 @@ func (l *loader) start(pos metadata.Position) {
 	}
 }
 
+// isStarted tells whether publishers may have seen an image.
+func (l *loader) isStarted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.started
+}
+
 func (l *loader) signal() {
 	select {
 	case l.wake <- struct{}{}:

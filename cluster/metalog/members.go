@@ -286,6 +286,8 @@ func (l *Log) foundAt(ctx context.Context, p Peer, probe Prober) (v Voter, err e
 		return v, fmt.Errorf("at %s is node %d, not node %d", p.Address, state.NodeID, p.NodeID)
 	case state.ClusterID != "" && state.ClusterID != l.Image().ClusterID():
 		return v, fmt.Errorf("node %d belongs to cluster %s", p.NodeID, state.ClusterID)
+	case l.isOfAnotherLineage(state):
+		return v, fmt.Errorf("node %d %w", p.NodeID, errLineage)
 	}
 	return Voter{NodeID: p.NodeID, DirectoryID: state.DirectoryID, Address: p.Address}, nil
 }

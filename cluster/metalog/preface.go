@@ -2,6 +2,7 @@ package metalog
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +16,8 @@ import (
 //
 //	dialler    fb 6b 6d 01 (the last is the version), kind
 //	           server id of the dialler, server id that is meant (raft), cluster id if known
-//	listener   0 and, to a probe, its state; or 1 and why it refuses
+//	listener   0 and, to a probe, its state, which may be followed by what later releases
+//	           add; or 1 and why it refuses
 //
 // Texts have their length in front (2 bytes). After the answer to kind raft the connection
 // is Raft's; after that to a probe it is closed.
@@ -51,6 +53,10 @@ type State struct {
 	// HasPartitions tells that there are partitions on its disks although it has no
 	// metadata: no new cluster may begin on top of them.
 	HasPartitions bool
+	// Lineage is that of its log, and Votes tells that its log names it as a voter. Releases
+	// that know of no restore leave both out.
+	Lineage uuid.UUID
+	Votes   bool
 }
 
 func writePreface(conn net.Conn, p preface) error {
@@ -98,7 +104,11 @@ func writeState(conn net.Conn, s State) error {
 	if s.HasPartitions {
 		flags |= 2
 	}
-	_, err := conn.Write(appendText(append(b, flags), s.ClusterID))
+	if s.Votes {
+		flags |= 4
+	}
+	b = appendText(append(b, flags), s.ClusterID)
+	_, err := conn.Write(append(b, s.Lineage[:]...))
 	return err
 }
 
@@ -129,8 +139,14 @@ func readState(r io.Reader) (s State, err error) {
 	s.NodeID = int32(binary.BigEndian.Uint32(fixed[:]))
 	s.DirectoryID = uuid.UUID(fixed[4:20])
 	s.Empty, s.HasPartitions = fixed[20]&1 != 0, fixed[20]&2 != 0
-	s.ClusterID, err = readText(r)
-	return s, err
+	s.Votes = fixed[20]&4 != 0
+	if s.ClusterID, err = readText(r); err != nil {
+		return s, err
+	}
+	if _, err := io.ReadFull(r, s.Lineage[:]); err != nil && !errors.Is(err, io.EOF) {
+		return s, fmt.Errorf("read state: %w", err)
+	}
+	return s, nil
 }
 
 func appendText(b []byte, text string) []byte {

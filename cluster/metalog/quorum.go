@@ -205,9 +205,10 @@ func (l *Log) checkIdentity() error {
 
 // checkVoters refuses the log of other voters than those that are configured: on the disk of
 // a cluster of one, this node would go on as that. One or the other voter may be missing
-// while it is being replaced, or is new.
+// while it is being replaced, or is new. A log that was restored begins with one voter, and
+// takes in the others.
 func (l *Log) checkVoters(servers []raft.Server) error {
-	if len(l.opts.Voters) < 2 || len(servers) == 0 {
+	if len(l.opts.Voters) < 2 || len(servers) == 0 || !l.Lineage().IsZero() {
 		return nil
 	}
 	var known []int32

@@ -183,6 +183,8 @@ func (l *Log) answers(ctx context.Context, v Voter, probe Prober) error {
 		return fmt.Errorf("at %s is %s (node id/directory id)", v.Address, found)
 	case state.ClusterID != "" && state.ClusterID != cluster:
 		return fmt.Errorf("it belongs to cluster %s", state.ClusterID)
+	case l.isOfAnotherLineage(state):
+		return fmt.Errorf("it %w", errLineage)
 	}
 	return nil
 }
