@@ -60,6 +60,7 @@ type Broker struct {
 	replicas     *replica.Manager
 	failures     failures
 	assignments  assignments
+	undecided    undecided
 	groups       *coordinator.Runtime[*group.Shard]
 	node         *node.Node
 	membership   membership // of this broker, for its replicas
@@ -92,9 +93,7 @@ type boundListener struct {
 // Start starts a broker and returns when it accepts requests. The configuration must
 // come from package configs. ctx bounds the start, not the life.
 func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
-	b := &Broker{cfg: cfg, env: env, loggers: newLoggers(env.Logger), failed: make(chan struct{}), stopped: make(chan struct{})}
-	b.log = b.loggers.logger(rootLogger)
-	b.dynamic = newDynamicConfig(cfg, b.log)
+	b := newBroker(cfg, env)
 	if err := Check(cfg); err != nil {
 		return nil, err
 	}
@@ -105,6 +104,13 @@ func Start(ctx context.Context, cfg *configs.Broker, env Env) (*Broker, error) {
 	}
 	b.ready.Store(true)
 	return b, nil
+}
+
+func newBroker(cfg *configs.Broker, env Env) *Broker {
+	b := &Broker{cfg: cfg, env: env, loggers: newLoggers(env.Logger), failed: make(chan struct{}), stopped: make(chan struct{})}
+	b.log = b.loggers.logger(rootLogger)
+	b.dynamic = newDynamicConfig(cfg, b.log)
+	return b
 }
 
 // Check refuses what a configuration may say and this release cannot do. Start calls it.

@@ -95,7 +95,7 @@ func (b *Broker) startNode(ctx context.Context) error {
 	options := node.Options{
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Incarnation: b.incarnation,
 		Listeners: listeners, Features: supportedFeatures(),
-		PreviousBrokerEpoch: b.previousEpoch(), FullDirs: b.fullDirectories,
+		PreviousBrokerEpoch: b.previousEpoch(), FullDirs: b.fullDirectories, LogEnds: b.logEnds,
 		Channel: b.channel, Metadata: b.metalog, ControllerMoved: b.channel.Moved, Departures: b.departures,
 		HeartbeatInterval: b.cfg.HeartbeatInterval, RequestTimeout: b.cfg.SessionTimeout, CallTimeout: b.cfg.RequestTimeout,
 		Logger: b.loggers.logger("klamm.node"), Registerer: b.env.Registry,

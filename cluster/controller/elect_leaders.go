@@ -93,7 +93,7 @@ func (e *elections) elect(t *metadata.Topic, index int32) error {
 	c := newPartitionChange(p, e.state.elections(t.Name).MinISR, func(r int32) bool { return e.state.mayLead(p, r) })
 	c.election = electPreferred
 	if e.kind == uncleanElection {
-		c.election = electUnclean
+		c.election, c.byLogs = electUnclean, e.state.byLogs(topicPartition{t, p})
 	}
 	r, changed := changeRecord(t.ID, p, c.build())
 	switch {

@@ -337,6 +337,7 @@ func (s *state) uncleanElections() []metadata.Record {
 			continue
 		}
 		c := s.change(tp, func(r int32) bool { return s.mayLead(tp.partition, r) })
+		c.election, c.byLogs = electUnclean, s.byLogs(tp)
 		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
 			s.opts.Logger.Warn("unclean election: records may be lost", "topic", tp.topic.Name, "partition", r.Index)
 			records = append(records, r)

@@ -36,7 +36,12 @@ func (s *state) heartbeat(now time.Time, call Call) decision {
 	if err != nil {
 		return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.InvalidRequest, err.Error()))}
 	}
+	ends, err := LogEnds(req)
+	if err != nil {
+		return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.InvalidRequest, err.Error()))}
+	}
 	n := s.sessions[b.ID]
+	n.note(ends)
 	first := !n.heard
 	n.contact, n.heard, n.position, n.full = now, true, req.CurrentMetadataOffset, full
 
@@ -53,6 +58,7 @@ func (s *state) heartbeat(now time.Time, call Call) decision {
 		return s.stateRecords(b, next)
 	})
 	d.records = s.after(d.records, func(s *state) []metadata.Record { return s.directoriesFull(b.ID) })
+	d.records = s.after(d.records, func(s *state) []metadata.Record { return s.electByLogs(ends) })
 	if next == brokerStopped {
 		n.contact = time.Time{} // its next incarnation need not wait for the session's end
 	}

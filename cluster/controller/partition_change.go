@@ -31,7 +31,8 @@ type partitionChange struct {
 	old        *metadata.Partition
 	acceptable func(replica int32) bool // registered, unfenced, its directory online
 	election   election
-	minISR     int32 // effective: at most the number of replicas
+	minISR     int32   // effective: at most the number of replicas
+	byLogs     []int32 // who comes first if records may be lost: the most in its log
 
 	isr      []int32                // what the ISR should be
 	unclean  []int32                // lost what they had: neither ISR nor ELR
@@ -155,8 +156,9 @@ func (c *partitionChange) elect() (leader int32, unclean bool) {
 		return c.old.LastKnownELR[0], true
 	}
 	if c.election == electUnclean {
-		if i := slices.IndexFunc(c.replicas, c.acceptable); i >= 0 {
-			return c.replicas[i], true
+		candidates := slices.Concat(c.byLogs, c.replicas)
+		if i := slices.IndexFunc(candidates, c.acceptable); i >= 0 {
+			return candidates[i], true
 		}
 	}
 	return metadata.NoLeader, false

@@ -339,6 +339,25 @@ func TestFailedReplicasTravelInAHeartbeat(t *testing.T) {
 	}
 }
 
+func TestLogEndsTravelInAHeartbeat(t *testing.T) {
+	want := []LogEnd{{uuid.UUID{1}, 0, -1, 0}, {uuid.UUID{2}, 70_000, 1 << 20, 1 << 40}}
+	req := kmsg.NewPtrBrokerHeartbeatRequest()
+	req.Version = 2
+	SetLogEnds(req, want)
+	sent := kmsg.NewPtrBrokerHeartbeatRequest()
+	sent.Version = 2
+	if err := sent.ReadFrom(req.AppendTo(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := LogEnds(sent); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%v %v", got, err)
+	}
+	sent.UnknownTags.Set(tagLogEnds, []byte("short"))
+	if _, err := LogEnds(sent); err == nil {
+		t.Fatal("a cut-off value was accepted")
+	}
+}
+
 // limited is the access of a principal that may see a, b and c, and create and delete a.
 type limited struct{}
 

@@ -59,6 +59,8 @@ type session struct {
 	// failed are the replicas that it reported with its last heartbeat, each with the leader
 	// epoch that began because of that. A record that is lost later leaves metadata below it.
 	failed map[partitionID]int32
+	// ends are the logs of partitions that are Undecided, as far as the broker has told.
+	ends map[partitionID]LogEnd
 }
 
 // notCommitted is the position of a record that is still on its way.
@@ -138,6 +140,7 @@ func (s *state) rebuild(now time.Time, image *metadata.Image) {
 		n := &session{epoch: b.Epoch, position: -1}
 		if o := old[b.ID]; o != nil && o.epoch == b.Epoch {
 			n.contact, n.heard, n.position, n.full, n.failed = o.contact, o.heard, o.position, o.full, o.failed
+			n.ends = o.ends
 			n.replaced, n.contested = o.replaced, o.contested
 		} else if !b.Fenced {
 			n.contact = now
@@ -277,7 +280,7 @@ func topicResource(name string) metadata.Resource {
 func (s *state) change(tp topicPartition, acceptable func(int32) bool) *partitionChange {
 	cfg := s.elections(tp.topic.Name)
 	c := newPartitionChange(tp.partition, cfg.MinISR, acceptable)
-	if cfg.UncleanElection {
+	if cfg.UncleanElection && !tp.partition.Undecided() { // else electByLogs, or uncleanElections
 		c.election = electUnclean
 	}
 	return c

@@ -17,6 +17,7 @@ const (
 	tagUnadvertised   = 10_000 // BrokerRegistration's listener: its host is a guess (D22), empty
 	tagFailedReplicas = 10_000 // BrokerHeartbeat: see FailedReplica (D24)
 	tagFullDirs       = 10_001 // BrokerHeartbeat: see SetFullDirs
+	tagLogEnds        = 10_002 // BrokerHeartbeat: see LogEnd
 	tagPosition       = 10_001 // responses of Envelope and BrokerRegistration: see SetPosition
 )
 

@@ -21,7 +21,7 @@ import (
 //
 //	bootstrap [durability=replicated] [for-one]
 //	register ID [incarnation=NAME] [dirs=D,D] [host=H] [rack=R] [previous=EPOCH] [unadvertised] [metadata-level=N] [cluster=C] [refuses|silent]
-//	heartbeat ID [fence] [shutdown] [at=INDEX] [epoch=E] [offline=D,D] [failed=T:P,T:P] [full=D,D]
+//	heartbeat ID [fence] [shutdown] [at=INDEX] [epoch=E] [offline=D,D] [failed=T:P,T:P] [full=D,D] [ends=T:P@EPOCH@OFFSET,…]
 //	create [version=V] [timeout=MS] [validate]    one topic a line: NAME [partitions=N] [rf=N] [assign=P:B,B;P:B,B] [config K=V ...]
 //	delete [version=V] [timeout=MS]               one topic a line: name=N, id=N
 //	alter ID                                      one partition a line: T:P isr=B,B [epoch=E] [partition-epoch=E] [recovering]
@@ -30,7 +30,9 @@ import (
 //	tick DURATION
 //	refuses ID                                    the address of a suspected broker refuses connections
 //	new-controller
+//	restore                                       metadata begins anew with a backup of what it is
 //	balance                                       the time for preferred elections has come
+//	unclean                                       the time for unclean elections has come
 //	describe                                      brokers and partitions
 //	grow [validate] [timeout=MS]                  one topic a line: NAME COUNT [B,B ...]
 //	elect [unclean] [all] [timeout=MS]            one partition a line: T:P
@@ -143,8 +145,13 @@ func (w *world) run(t *testing.T, td *datadriven.TestData) {
 		w.tickBy(d)
 	case "new-controller":
 		w.activate(w.now, metadata.NewDelta(w.image).Image(w.committed))
+	case "restore":
+		w.restore(t)
 	case "balance":
 		w.nextBalance = w.now
+		w.tickBy(0)
+	case "unclean":
+		w.nextUnclean = w.now
 		w.tickBy(0)
 	case "describe":
 		w.describe()
@@ -292,7 +299,22 @@ func (w *world) heartbeatRequest(t *testing.T, td *datadriven.TestData, id int32
 		full = append(full, named(d))
 	}
 	SetFullDirs(req, full)
+	var ends []LogEnd
+	for _, e := range list(arg(td, "ends")) {
+		topic, end, _ := strings.Cut(e, ":")
+		part := strings.Split(end, "@")
+		ends = append(ends, LogEnd{w.image.Topic(topic).ID, number[int32](t, part[0]), number[int32](t, part[1]), number[int64](t, part[2])})
+	}
+	SetLogEnds(req, ends)
 	return req
+}
+
+func (w *world) restore(t *testing.T) {
+	s, err := metadata.Backup{Image: w.image.At(w.committed)}.Restored(&countingReader{1 << 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.activate(w.now, s.Image)
 }
 
 func createRequest(t *testing.T, td *datadriven.TestData) *kmsg.CreateTopicsRequest {

@@ -214,6 +214,9 @@ func (n *Node) nextHeartbeat() *kmsg.BrokerHeartbeatRequest {
 	if n.opts.FullDirs != nil {
 		controller.SetFullDirs(req, n.opts.FullDirs())
 	}
+	if n.opts.LogEnds != nil {
+		controller.SetLogEnds(req, n.opts.LogEnds())
+	}
 	req.BrokerID = n.opts.NodeID
 	req.CurrentMetadataOffset = int64(n.opts.Metadata.Published().Index)
 	n.mu.Lock()
@@ -262,6 +265,10 @@ func (n *Node) follow(req *kmsg.BrokerHeartbeatRequest, resp *kmsg.BrokerHeartbe
 // maxFailedReplicas bounds the replicas reported in one heartbeat; the next one has others,
 // since some may never be settled: the last copies.
 const maxFailedReplicas = 1000
+
+// MaxLogEnds bounds the logs that one heartbeat tells of; the next one has others, since some
+// partitions may wait long.
+const MaxLogEnds = 1000
 
 // ReportOfflineDir tells the controller, with this and every later heartbeat, that a log
 // directory failed: leaderships of replicas in it move.

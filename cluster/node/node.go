@@ -78,6 +78,9 @@ type Options struct {
 	// FullDirs are the log directories without room now, asked for each heartbeat; nil: none
 	// ever is.
 	FullDirs func() []uuid.UUID
+	// LogEnds tells of partitions that are Undecided, asked for each heartbeat, at most
+	// MaxLogEnds; nil: none are ever.
+	LogEnds  func() []controller.LogEnd
 	Features []metadata.Feature
 	// PreviousBrokerEpoch is the epoch that the last clean stop left in
 	// .kafka_cleanshutdown, -1 after any other stop.

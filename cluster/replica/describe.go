@@ -7,6 +7,7 @@ import (
 
 	"github.com/klamm-mq/klamm/logstore"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/offset"
 )
 
 // LogDirInfo is a log directory as DescribeLogDirs tells of it.
@@ -99,6 +100,20 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
+}
+
+// LogEnd tells how far the log of a replica here has come, whatever its role, and the latest
+// leader epoch that it knows, -1 if none; false if there is no such log, or it is offline.
+func (m *Manager) LogEnd(id TopicIDPartition) (epoch int32, end offset.LogEnd, ok bool) {
+	h := m.get(id)
+	if h == nil || h.Failure() != nil {
+		return 0, 0, false
+	}
+	log := h.log()
+	if epoch, ok = log.LatestEpoch(); !ok {
+		epoch = -1
+	}
+	return epoch, log.LogEnd(), true
 }
 
 // ProducerInfo is what a replica knows of one producer.
