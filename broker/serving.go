@@ -48,7 +48,9 @@ func (b *Broker) openListeners(ctx context.Context) error {
 		return fmt.Errorf("admin.listener: %s: %w", b.cfg.AdminListener, err)
 	}
 	b.admin = admin
-	b.console = console.Start(admin, console.Options{Metrics: b.env.Registry, Ready: b.Ready, Notices: b.Notices, Logger: b.loggers.logger("klamm.console")})
+	b.console = console.Start(admin, console.Options{
+		Metrics: b.env.Registry, Ready: b.Ready, Notices: b.Notices, Backup: b.backup, Logger: b.loggers.logger("klamm.console"),
+	})
 	b.onStop(func(ctx context.Context) error { return b.console.Shutdown(ctx) })
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,7 +21,10 @@ type Options struct {
 	Ready func() error
 	// Notices are faults that a ready broker serves with, one a line; nil: none are known.
 	Notices func() []string
-	Logger  *slog.Logger
+	// Backup gives what writes a backup of the metadata, confirmed by the active controller
+	// unless unconfirmed is set. Its error says why there is none.
+	Backup func(ctx context.Context, unconfirmed bool) (write func(io.Writer) error, err error)
+	Logger *slog.Logger
 }
 
 // Limits of an HTTP request: nothing here is large or slow.
@@ -29,6 +33,7 @@ const (
 	writeTimeout   = 30 * time.Second
 	maxHeaderBytes = 16 << 10
 	maxScrapes     = 4 // collected at one time; more get 503
+	maxBackups     = 1 // written at one time; more get 503
 )
 
 // Server answers HTTP requests until Shutdown.
@@ -54,9 +59,37 @@ func Handler(o Options) http.Handler {
 			fmt.Fprintln(w, notice)
 		}
 	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "/live /ready /metrics") })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "/live /ready /metrics /metadata/backup")
+	})
+	mux.Handle("GET /metadata/backup", backups(o))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	return mux
+}
+
+// backups writes backups of the metadata. One that fails on the way breaks the connection off,
+// and lacks its checksum.
+func backups(o Options) http.HandlerFunc {
+	turn := make(chan struct{}, maxBackups)
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		default:
+			http.Error(w, "another backup is being written", http.StatusServiceUnavailable)
+			return
+		}
+		write, err := o.Backup(r.Context(), r.URL.Query().Has("unconfirmed"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		if err := write(w); err != nil {
+			o.Logger.Warn("backup of metadata failed", "err", err)
+			panic(http.ErrAbortHandler)
+		}
+	}
 }
 
 // Start serves on l until Shutdown.

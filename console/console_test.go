@@ -49,10 +49,49 @@ func TestPages(t *testing.T) {
 	if code, body := get(t, h, "/metrics"); code != 200 || !strings.Contains(body, "klamm_test_total 1") {
 		t.Errorf("/metrics: %d %q", code, body)
 	}
-	if code, body := get(t, h, "/"); code != 200 || body != "/live /ready /metrics\n" {
+	if code, body := get(t, h, "/"); code != 200 || body != "/live /ready /metrics /metadata/backup\n" {
 		t.Errorf("/: %d %q", code, body)
 	}
 	if code, _ := get(t, h, "/else"); code != 404 {
 		t.Errorf("/else: %d", code)
+	}
+}
+
+func TestBackup(t *testing.T) {
+	refusal, broken := errors.New("no active controller"), errors.New("broken")
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	h := Handler(Options{Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Backup: func(_ context.Context, unconfirmed bool) (func(io.Writer) error, error) {
+		if !unconfirmed {
+			return nil, refusal
+		}
+		return func(w io.Writer) error {
+			begun <- struct{}{}
+			<-goOn
+			_, err := io.WriteString(w, "metadata")
+			return errors.Join(err, broken)
+		}, nil
+	}})
+	if code, body := get(t, h, "/metadata/backup"); code != 503 || body != "no active controller\n" {
+		t.Errorf("refused: %d %q", code, body)
+	}
+	done := make(chan any, 1)
+	write := func() {
+		defer func() { done <- recover() }()
+		get(t, h, "/metadata/backup?unconfirmed")
+	}
+	go write()
+	<-begun
+	if code, body := get(t, h, "/metadata/backup?unconfirmed"); code != 503 || !strings.Contains(body, "another backup") {
+		t.Errorf("a second one: %d %q", code, body)
+	}
+	close(goOn)
+	if err, _ := (<-done).(error); !errors.Is(err, http.ErrAbortHandler) {
+		t.Errorf("one that breaks off ends with %v", err)
+	}
+	broken = nil
+	go write()
+	<-begun
+	if p := <-done; p != nil {
+		t.Errorf("one that is whole ends with %v", p)
 	}
 }

@@ -5,4 +5,7 @@
 //	/live     200 while the process answers at all
 //	/ready    200 when the broker accepts requests, else 503 with the reason
 //	/metrics  Prometheus text format
+//	/metadata/backup  the metadata of the cluster, as `klamm cluster backup` saves it; 503 with
+//	          the reason if no active controller confirms that it is the newest, unless
+//	          ?unconfirmed is asked for
 package console

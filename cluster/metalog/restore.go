@@ -22,7 +22,7 @@ type NotEmptyError struct {
 }
 
 func (e *NotEmptyError) Error() string {
-	return fmt.Sprintf("there is a metadata log in %s: move it away if it is not wanted any more", e.Dir)
+	return fmt.Sprintf("%s has entries: move it away if they are not wanted any more", e.Dir)
 }
 
 // Restore makes s the beginning of the metadata log in o.Dir, with this node, under a new

@@ -18,16 +18,18 @@ import (
 func newCluster(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the nodes of a cluster, move everything away from one, add one, forget one",
+		Short: "Show the nodes of a cluster, move everything away from one, add one, forget one; backup and restore of metadata",
 		Long: "Show the nodes of a cluster, and take one out of it: `drain` moves its partitions to the others while\n" +
-			"clients go on, then it is stopped, and `remove` makes the cluster forget it. `add` has a new controller vote.",
+			"clients go on, then it is stopped, and `remove` makes the cluster forget it. `add` has a new controller vote.\n" +
+			"`backup` saves the metadata of all nodes, and `restore` begins anew with it when it is lost.",
 		Example: "  klamm cluster status\n" +
 			"  klamm cluster drain 3 --dry-run\n" +
 			"  klamm cluster remove 3",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newClusterStatus(std), newClusterDrain(std), newClusterAdd(std), newClusterRemove(std))
+	cmd.AddCommand(newClusterStatus(std), newClusterDrain(std), newClusterAdd(std), newClusterRemove(std),
+		newClusterBackup(std), newClusterRestore(std))
 	return cmd
 }
 
