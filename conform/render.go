@@ -61,7 +61,7 @@ var sets = map[string]bool{
 	"DescribeClientQuotasResponse.Entries.Entity": true, "DescribeClientQuotasResponse.Entries.Values": true,
 	"AlterClientQuotasResponse.Entries": true, "AlterClientQuotasResponse.Entries.Entity": true,
 	"UpdateFeaturesResponse.Results":                               true,
-	"DescribeQuorumResponse.Topics.Partitions.CurrentVoters":       true,
+	"DescribeQuorumResponse.Topics.Partitions.CurrentVoters":       true, "DescribeQuorumResponse.Topics.Partitions.Observers": true,
 	"DescribeQuorumResponse.Nodes":                                 true,
 	"DescribeUserSCRAMCredentialsResponse.Results.CredentialInfos": true,
 }
