@@ -60,8 +60,8 @@ var sets = map[string]bool{
 	"ListPartitionReassignmentsResponse.Topics": true, "ListPartitionReassignmentsResponse.Topics.Partitions": true,
 	"DescribeClientQuotasResponse.Entries.Entity": true, "DescribeClientQuotasResponse.Entries.Values": true,
 	"AlterClientQuotasResponse.Entries": true, "AlterClientQuotasResponse.Entries.Entity": true,
-	"UpdateFeaturesResponse.Results":                               true,
-	"DescribeQuorumResponse.Topics.Partitions.CurrentVoters":       true, "DescribeQuorumResponse.Topics.Partitions.Observers": true,
+	"UpdateFeaturesResponse.Results":                         true,
+	"DescribeQuorumResponse.Topics.Partitions.CurrentVoters": true, "DescribeQuorumResponse.Topics.Partitions.Observers": true,
 	"DescribeQuorumResponse.Nodes":                                 true,
 	"DescribeUserSCRAMCredentialsResponse.Results.CredentialInfos": true,
 }
