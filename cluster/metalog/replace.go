@@ -20,7 +20,7 @@ import (
 //
 // If the old disk is back before it is removed, its successor is.
 
-// successorMark is the end of the address of an observer that is to be a voter.
+// successorMark is the end of the address of an observer that is to be a voter, or was.
 const successorMark = "+successor"
 
 func isSuccessor(s raft.Server) bool {
@@ -50,7 +50,7 @@ func (l *Log) replaceVoters(ctx context.Context, controllers []Peer, probe Probe
 
 func (l *Log) replaceVoter(ctx context.Context, old, found Voter) error {
 	l.logger.Warn("voter of the metadata log has another disk and is replaced", "old", serverID(old), "new", serverID(found))
-	if err := l.addAt(found, l.serverAddress(found)+successorMark, raft.Nonvoter); err != nil {
+	if err := l.addAt(found, l.successorAddress(found), raft.Nonvoter); err != nil {
 		return err
 	}
 	if err := l.awaitSuccessor(ctx, found); err != nil {
@@ -59,7 +59,13 @@ func (l *Log) replaceVoter(ctx context.Context, old, found Voter) error {
 	if err := l.raft.RemoveServer(serverID(old), 0, memberTimeout).Error(); err != nil {
 		return fmt.Errorf("remove %s: %w", serverID(old), err)
 	}
-	return l.add(found, raft.Voter)
+	return l.addAt(found, l.successorAddress(found), raft.Voter)
+}
+
+// successorAddress is that of an observer that is to be a voter. It keeps it when it is one: to
+// change a member's address while it is sent to is a race in Raft.
+func (l *Log) successorAddress(v Voter) raft.ServerAddress {
+	return l.serverAddress(v) + successorMark
 }
 
 // awaitSuccessor does not wait for long: other members wait for this goroutine. It is asked
@@ -94,13 +100,13 @@ func (l *Log) finishSuccession(ctx context.Context, v Voter, probe Prober) error
 			return err
 		}
 		l.logger.Info("voter of the metadata log has another disk", "new", serverID(v))
-		return l.add(v, raft.Voter)
+		return l.addAt(v, l.successorAddress(v), raft.Voter)
 	}
 	found, err := l.foundAt(ctx, Peer{v.NodeID, v.Address}, probe)
 	if err != nil || found.DirectoryID == v.DirectoryID {
 		return err
 	}
-	if err := l.addAt(found, l.serverAddress(found)+successorMark, raft.Nonvoter); err != nil {
+	if err := l.addAt(found, l.successorAddress(found), raft.Nonvoter); err != nil {
 		return err
 	}
 	return l.forget(v)

@@ -75,6 +75,8 @@ func TestLeaderHandsOverBeforeItIsRemoved(t *testing.T) {
 		if err := two.remove(two); !errors.Is(err, kafkaerr.VoterNotFound) {
 			t.Errorf("the last voter is removed: %v", err)
 		}
+		two.mustPropose("after")
+		c.wantConverged()
 	})
 }
 
@@ -178,7 +180,7 @@ func replacing(t *testing.T, test func(c *cluster, lead, third *node, old Voter)
 func (n *node) succeed(other *node) {
 	n.c.t.Helper()
 	v := other.voter()
-	if err := n.log.addAt(v, n.log.serverAddress(v)+successorMark, raft.Nonvoter); err != nil {
+	if err := n.log.addAt(v, n.log.successorAddress(v), raft.Nonvoter); err != nil {
 		n.c.t.Fatal(err)
 	}
 }
@@ -275,5 +277,7 @@ func TestFormerObserverIsForgotten(t *testing.T) {
 		}
 		c.leader().mustPropose("t")
 		c.wantMembers(one.identity(), two.identity())
+		c.leader().mustPropose("after")
+		c.wantConverged()
 	})
 }
