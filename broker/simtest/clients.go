@@ -115,6 +115,9 @@ func (p *Producer) send(answered func()) {
 		case err != nil && p.c.over.Err() == nil:
 			p.c.history.Refused(p.name, n, at)
 			p.c.tracef("refused %s: %s record %d: %v", at, p.name, n, err)
+			if p.c.several() { // it tries again for ever, and somebody can always lead in the end
+				p.c.violated("Progress", "%s gave up record %d of %s: %v", p.name, n, at, err)
+			}
 		}
 	})
 }

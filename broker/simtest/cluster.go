@@ -217,6 +217,7 @@ func (c *Cluster) client(opts ...kgo.Opt) *kgo.Client {
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.UnknownTopicRetries(-1),
+		kgo.AlwaysRetryEOF(), // a broker that dies upon the first request of a connection is no lack of SASL
 	}, opts...)...)
 	if err != nil {
 		c.t.Fatal(err)
