@@ -110,6 +110,28 @@ func (p *Purgatory[K]) CheckAndComplete(key K) int {
 	return p.poke(tickets, again)
 }
 
+// CheckAndCompleteAll is CheckAndComplete for many keys at once: an operation that watches
+// several of them looks once.
+func (p *Purgatory[K]) CheckAndCompleteAll(keys []K) int {
+	if p.watched.Load() == 0 {
+		return 0
+	}
+	var all, few []ticket[K]
+	seen := make(map[*Item[K]]bool)
+	p.mu.Lock()
+	for _, key := range keys {
+		few = p.lists.watching(key, few[:0])
+		for _, t := range few {
+			if !seen[t.item] {
+				seen[t.item] = true
+				all = append(all, t)
+			}
+		}
+	}
+	p.mu.Unlock()
+	return p.poke(all, again)
+}
+
 // Check lets the operation of it look whether it is done, as CheckAndComplete does for all that
 // watch a key.
 func (p *Purgatory[K]) Check(it *Item[K]) {

@@ -78,6 +78,27 @@ func TestAnyKeyCompletes(t *testing.T) {
 	})
 }
 
+// TestManyEventsAreOneLook: what waits for thousands of things that all have changed looks
+// at them once.
+func TestManyEventsAreOneLook(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, p *Purgatory[int]) {
+		expect(t, "nobody", p.CheckAndCompleteAll([]int{1, 2}), 0)
+		var many, one, other fakeOp
+		many.park(p, time.Second, 1, 2, 3)
+		one.park(p, time.Second, 2)
+		other.park(p, time.Second, 4)
+		before := many.tries.Load()
+		one.done.Store(true)
+		expect(t, "completed", p.CheckAndCompleteAll([]int{1, 2, 3}), 1)
+		expect(t, "looks", many.tries.Load()-before, int32(1))
+		expect(t, "ends", []int32{many.ends.Load(), one.ends.Load(), other.ends.Load()}, []int32{0, 1, 0})
+		many.done.Store(true)
+		other.done.Store(true)
+		expect(t, "completed", p.CheckAndCompleteAll([]int{3, 3, 4}), 2)
+		expect(t, "waiting", p.Len(), 0)
+	})
+}
+
 // lateOp sees its event only from the second try on.
 type lateOp struct {
 	fakeOp

@@ -39,6 +39,7 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 	m.applyDeletions(now, delta)
 	m.applyConfigs(now, delta)
 	m.applyTopics(now, delta, found)
+	m.wakeLate()
 	m.fetchers.settle()
 	if first {
 		m.resumeMoves(now)
@@ -242,7 +243,7 @@ func (m *Manager) host(h *hosted, id TopicIDPartition, topic string, c TopicConf
 func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
 	defer m.noteFollowers(h)
 	if p.Leader != m.opts.BrokerID || m.supplanted {
-		m.carryOut(h, h.BecomeFollower(p))
+		m.carryOutLate(h, h.BecomeFollower(p))
 		if p.Leader == metadata.NoLeader || m.supplanted || h.Failure() != nil {
 			m.fetchers.leave(h.ID())
 			return
@@ -257,7 +258,7 @@ func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
 		m.fail(h, err)
 		return
 	}
-	m.carryOut(h, e)
+	m.carryOutLate(h, e)
 }
 
 // applyConfigs hands changed topic configuration to the replicas of those topics that

@@ -66,6 +66,7 @@ func (c *creations) stop() {
 func (m *Manager) createAgain(ids []TopicIDPartition) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
+	defer m.wakeLate()
 	now, image := time.Now(), m.image.Load()
 	for _, id := range ids {
 		p := image.Partition(id.TopicID, id.Partition)

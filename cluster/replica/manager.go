@@ -33,6 +33,7 @@ type Manager struct {
 
 	// applying is held while metadata is applied, or what that could not do is tried again.
 	applying  sync.Mutex
+	late      []waitKey // guarded by applying, see carryOutLate
 	creations creations
 	moves     moves
 	// preferences are guarded by applying.
@@ -294,6 +295,30 @@ func (m *Manager) carryOut(h *hosted, e Effects) {
 	if e.AlterPartition != nil {
 		m.alterPartition(h, e.AlterPartition)
 	}
+}
+
+// carryOutLate is carryOut for one of many changes that metadata brings: fetches look when all
+// are made (wakeLate), since each looks at all that it asks for, and one may ask for
+// thousands of partitions that have all changed. Caller holds applying.
+func (m *Manager) carryOutLate(h *hosted, e Effects) {
+	key := waitKey{TopicIDPartition: h.ID()}
+	if e.Wake {
+		m.late = append(m.late, key)
+		m.produces.CheckAndComplete(key)
+		m.deletes.CheckAndComplete(key)
+		h.watchers.notify()
+	}
+	if e.WakeFetcher {
+		key.logEnd = true
+		m.late = append(m.late, key)
+	}
+	m.carryOut(h, Effects{AlterPartition: e.AlterPartition})
+}
+
+// wakeLate has the fetches look that carryOutLate has left.
+func (m *Manager) wakeLate() {
+	m.fetches.CheckAndCompleteAll(m.late)
+	m.late = nil
 }
 
 // alterPartition proposes a change of the ISR; the answer comes on another goroutine.
