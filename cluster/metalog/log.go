@@ -41,7 +41,11 @@ type Log struct {
 	kept        chan struct{}               // keep has ended
 	orphaned    chan struct{}               // watchConnections has ended
 
-	changing  chan struct{} // room for one: a change of the voters, see voters.go
+	changing    chan struct{}  // room for one: a change of the voters, see voters.go
+	changes     sync.WaitGroup // changes of Raft's members: see configure
+	changesMu   sync.Mutex
+	changesOver bool
+
 	closing   chan struct{}
 	closeOnce sync.Once
 	closeErr  error
@@ -288,6 +292,7 @@ func (l *Log) Close() error {
 func (l *Log) close() error {
 	close(l.closing)
 	l.proposals.close()
+	l.endChanges()
 	<-l.kept
 	<-l.orphaned
 	<-l.watched

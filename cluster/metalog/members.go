@@ -161,7 +161,7 @@ func (l *Log) reconcile(ctx context.Context, m Members) error {
 		}
 		if !containsNode(observers, id) || l.isFormer(s, id) {
 			l.logger.Info("observer of the metadata log is removed", "node", s.ID)
-			errs = append(errs, l.raft.RemoveServer(s.ID, 0, memberTimeout).Error())
+			errs = append(errs, l.removeServer(s.ID))
 		}
 	}
 	return errors.Join(errs...)
@@ -268,7 +268,7 @@ func (l *Log) settleMember(ctx context.Context, p Peer, suffrage raft.ServerSuff
 		return nil // it is on its way back
 	case old != nil && old.ID != serverID(found):
 		l.logger.Warn("member of the metadata log has another disk and is replaced", "old", old.ID, "new", serverID(found))
-		if err := l.raft.RemoveServer(old.ID, 0, memberTimeout).Error(); err != nil {
+		if err := l.removeServer(old.ID); err != nil {
 			return fmt.Errorf("remove %s: %w", old.ID, err)
 		}
 	}
@@ -297,13 +297,13 @@ func (l *Log) add(v Voter, suffrage raft.ServerSuffrage) error {
 }
 
 func (l *Log) addAt(v Voter, address raft.ServerAddress, suffrage raft.ServerSuffrage) error {
-	var future raft.IndexFuture
-	if suffrage == raft.Voter {
-		future = l.raft.AddVoter(serverID(v), address, 0, memberTimeout)
-	} else {
-		future = l.raft.AddNonvoter(serverID(v), address, 0, memberTimeout)
-	}
-	if err := future.Error(); err != nil {
+	err := l.configure(func() raft.IndexFuture {
+		if suffrage == raft.Voter {
+			return l.raft.AddVoter(serverID(v), address, 0, memberTimeout)
+		}
+		return l.raft.AddNonvoter(serverID(v), address, 0, memberTimeout)
+	})
+	if err != nil {
 		return fmt.Errorf("add %s: %w", serverID(v), err)
 	}
 	return nil

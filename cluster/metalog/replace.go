@@ -56,7 +56,7 @@ func (l *Log) replaceVoter(ctx context.Context, old, found Voter) error {
 	if err := l.awaitSuccessor(ctx, found); err != nil {
 		return err
 	}
-	if err := l.raft.RemoveServer(serverID(old), 0, memberTimeout).Error(); err != nil {
+	if err := l.removeServer(serverID(old)); err != nil {
 		return fmt.Errorf("remove %s: %w", serverID(old), err)
 	}
 	return l.addAt(found, l.successorAddress(found), raft.Voter)
@@ -125,7 +125,7 @@ func (l *Log) forgetSuccessors(node int32) error {
 }
 
 func (l *Log) forget(v Voter) error {
-	if err := l.raft.RemoveServer(serverID(v), 0, memberTimeout).Error(); err != nil {
+	if err := l.removeServer(serverID(v)); err != nil {
 		return fmt.Errorf("remove %s: %w", serverID(v), err)
 	}
 	return nil

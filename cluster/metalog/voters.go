@@ -161,6 +161,44 @@ func (l *Log) changeVoters(ctx context.Context, change func() error) error {
 	return change()
 }
 
+func (l *Log) removeServer(id raft.ServerID) error {
+	return l.configure(func() raft.IndexFuture { return l.raft.RemoveServer(id, 0, memberTimeout) })
+}
+
+// configure waits for one change of Raft's members. Raft never answers for one that it has
+// committed and not yet told when it stops: so Close waits first (endChanges).
+func (l *Log) configure(change func() raft.IndexFuture) error {
+	l.changesMu.Lock()
+	if l.changesOver {
+		l.changesMu.Unlock()
+		return ErrClosed
+	}
+	l.changes.Add(1)
+	l.changesMu.Unlock()
+	defer l.changes.Done()
+	return change().Error()
+}
+
+// endChanges lets changes of the members under way be decided, while Raft runs. A disk that
+// has failed decides nothing any more.
+func (l *Log) endChanges() {
+	l.changesMu.Lock()
+	l.changesOver = true
+	l.changesMu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		l.changes.Wait()
+		close(done)
+	}()
+	t := time.NewTimer(memberTimeout)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-l.failedCh:
+	case <-t.C:
+	}
+}
+
 // settled gives Raft's errors their kinds.
 func (l *Log) settled(err error) error {
 	switch {
