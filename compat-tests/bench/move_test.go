@@ -26,6 +26,7 @@ const (
 	besideCount  = 12
 	movePatience = 30 * time.Minute
 	movePoll     = 100 * time.Millisecond
+	filesGone    = 10 * time.Second // after file.delete.delay.ms of one
 )
 
 // clusterMove moves MB (2048) of records from broker to broker of three, with
@@ -95,6 +96,8 @@ func (m *move) measure() {
 		m.note(float64(bytes)/1e6/time.Since(begin).Seconds(), quiet, p.percentile(begin, 99))
 	}
 	p.stop()
+	deleteTopics(m.b, m.subject, movedTopic) // its directory goes with the benchmark only
+	pause(filesGone)
 	for _, n := range m.nodes {
 		n.Kill()
 	}
