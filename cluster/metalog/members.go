@@ -96,7 +96,11 @@ func (l *Log) tryForm(ctx context.Context, voters []Peer, probe Prober) error {
 		}
 	}
 	l.logger.Info("new cluster", "voters", len(complete))
-	return l.BootstrapVoters(complete)
+	if err := l.BootstrapVoters(complete); err != nil {
+		return err
+	}
+	l.trans.electNow(l.failedCh) // the others know of no leader, and of no cluster
+	return nil
 }
 
 // Members says who should keep the metadata log, or a copy of it.

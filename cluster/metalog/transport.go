@@ -106,6 +106,7 @@ func (t *transport) electNow(giveUp <-chan struct{}) {
 	select {
 	case t.own <- rpc:
 	case <-giveUp:
+	case <-t.stop:
 	}
 }
 
