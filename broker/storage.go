@@ -147,11 +147,8 @@ func (b *Broker) openMetadata(context.Context) error {
 		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
 		Joined: b.cfg.ControllerRole && b.metadataDir.ClusterID() != "", IDs: b.env.Entropy,
 		BootstrapSelf: b.foundsAtOnce(), MayBootstrap: b.mayBootstrap, Bootstrap: first,
-		PublishWhenTold: !b.foundsAlone(), Publishers: publishers,
+		PublishWhenTold: !b.foundsAlone(), Publishers: publishers, Voters: b.voters(),
 		Fatal: b.fail, Logger: b.loggers.logger("klamm.metalog"), Registerer: b.env.Registry,
-	}
-	for _, v := range b.cfg.Quorum.Voters {
-		options.Voters = append(options.Voters, v.ID)
 	}
 	if !b.foundsAlone() {
 		options.Timing = metalog.TimingForQuorum().WithTimeouts(b.cfg.Quorum.FetchTimeout, b.cfg.Quorum.ElectionTimeout)

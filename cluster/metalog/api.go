@@ -97,9 +97,11 @@ type Options struct {
 	// process has ended. nil: only by its silence is it known that a leader is gone.
 	Refuses func(ctx context.Context, address string) bool
 
-	// Voters are the node ids of the voters, as they are configured, if there are several. A
-	// log that knows fewer than half of them is that of another cluster.
-	Voters []int32
+	// Voters are configured, if there are several. A log that knows fewer than half of them is
+	// that of another cluster. They are sought where they are configured to be before they are
+	// where the log knows them: only a leader notes that one has moved, and if all of them move
+	// at once nobody leads.
+	Voters []Peer
 
 	// BootstrapSelf makes an empty log a cluster of this node alone (D8: no quorum key
 	// is set). Else an empty log waits for BootstrapVoters, or to be added by a leader.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,13 +44,14 @@ type cluster struct {
 
 // node is one voter with what stands in for its controller: whoever leads passes a barrier.
 type node struct {
-	c    *cluster
-	id   int32
-	wipe byte // how often its disk was replaced
-	logs byte // how often its log was deleted, and the disk stayed
-	disk *vfs.CrashFS
-	lost *vfs.CrashFS // that was in its place
-	door *Door        // of this process; nil: its listener is Raft's alone
+	c     *cluster
+	id    int32
+	wipe  byte // how often its disk was replaced
+	logs  byte // how often its log was deleted, and the disk stayed
+	moved int  // how often its address has changed
+	disk  *vfs.CrashFS
+	lost  *vfs.CrashFS // that was in its place
+	door  *Door        // of this process; nil: its listener is Raft's alone
 
 	log     *Log
 	ready   atomic.Uint64 // term in which this node passed its barrier; 0: none
@@ -109,7 +111,7 @@ func (n *node) newID() []byte {
 }
 
 func (n *node) host() string    { return fmt.Sprintf("broker-%d", n.id) }
-func (n *node) address() string { return n.host() + ":9093" }
+func (n *node) address() string { return n.host() + ":" + strconv.Itoa(9093+n.moved) }
 
 // smallReserve fits disks in memory.
 func smallReserve() Reserve { return Reserve{KeepFree: 3 << 10, Floor: 1 << 10, Ballast: 1 << 10} }
@@ -135,7 +137,7 @@ func (n *node) start() {
 	}
 	log, err := Open(Options{
 		NodeID: n.id, DirectoryID: n.voter().DirectoryID, Joined: n.logs > 0, IDs: bytes.NewReader(n.newID()), Dir: "/metadata", FS: hookfs.Wrap(n.disk.Process(), true, n.sync), Stores: FileStores,
-		Stream: stream, Refuses: n.refuses, Reserve: smallReserve(), Space: n.space, Timing: n.c.timing, Logger: testLogger(t, n.host()), tune: n.c.tune,
+		Stream: stream, Voters: n.c.configured(), Refuses: n.refuses, Reserve: smallReserve(), Space: n.space, Timing: n.c.timing, Logger: testLogger(t, n.host()), tune: n.c.tune,
 		Bootstrap: []metadata.Record{bootstrapRecord()}, Publishers: []Publisher{n.view},
 		Fatal: func(err error) { fatal <- err },
 		applied: func(image *metadata.Image) {

@@ -99,6 +99,14 @@ func formed(t *testing.T, n, voters int) *cluster {
 	return c
 }
 
+// configured are the voters where the configuration names them.
+func (c *cluster) configured() []Peer {
+	if c.doors && c.bootstrap == nil {
+		return slices.Clone(c.peers)
+	}
+	return nil
+}
+
 func (n *node) replaceDisk() {
 	n.wipe++
 	n.lost = n.disk
@@ -309,5 +317,34 @@ func TestForeignNodeIsRefused(t *testing.T) {
 		if foreign.has("t") {
 			t.Error("it has got metadata")
 		}
+	})
+}
+
+// TestVotersThatMoveTogether are found where they are configured to be: nobody leads who could
+// note that one has moved.
+func TestVotersThatMoveTogether(t *testing.T) {
+	formationTest(t, 3, 3, func(c *cluster) {
+		for _, n := range c.nodes {
+			n.start()
+		}
+		c.leader().mustPropose("before")
+		c.wantConverged()
+		for i, n := range c.nodes {
+			n.stop()
+			n.moved++
+			c.peers[i].Address = n.address()
+		}
+		for _, n := range c.nodes {
+			n.start()
+		}
+		c.leader().mustPropose("after")
+		c.wantConverged()
+		// One of them again: the others seek it in vain where they believe it to be.
+		c.nodes[0].stop()
+		c.nodes[0].moved++
+		c.peers[0].Address = c.nodes[0].address()
+		c.nodes[0].start()
+		c.leader().mustPropose("again")
+		c.wantConverged()
 	})
 }

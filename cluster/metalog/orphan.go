@@ -92,7 +92,10 @@ func (l *Log) standingRank(leader raft.ServerID) (rank int, votes bool) {
 }
 
 func (l *Log) refusesTwice(ctx context.Context, leader raft.ServerAddress) bool {
-	_, address := splitAddress(leader)
+	id, address := splitAddress(leader)
+	if configured := configuredAt(l.opts.Voters, id); configured != "" {
+		address = configured
+	}
 	return peer.RefusesTwice(ctx, func(ctx context.Context) bool { return l.opts.Refuses(ctx, address) })
 }
 

@@ -218,14 +218,16 @@ func (l *Log) checkVoters(servers []raft.Server) error {
 		}
 	}
 	both := 0
-	for _, id := range l.opts.Voters {
-		if slices.Contains(known, id) {
+	var configured []int32
+	for _, v := range l.opts.Voters {
+		configured = append(configured, v.NodeID)
+		if slices.Contains(known, v.NodeID) {
 			both++
 		}
 	}
-	if 2*both <= len(l.opts.Voters) {
+	if 2*both <= len(configured) {
 		return fmt.Errorf("the log is that of the voters %v, controller.quorum.voters names %v: "+
-			"is this the disk of another cluster? A cluster of one cannot become one of several by configuration", known, l.opts.Voters)
+			"is this the disk of another cluster? A cluster of one cannot become one of several by configuration", known, configured)
 	}
 	return nil
 }

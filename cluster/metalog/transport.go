@@ -2,6 +2,7 @@ package metalog
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ type raftTransport interface {
 func newTransport(l *Log, logger hclog.Logger) *transport {
 	var s *streams
 	if l.opts.Stream != nil {
-		s = newStreams(l.opts.Stream)
+		s = newStreams(l.opts.Stream, l.opts.Voters)
 	}
 	p := newProgress(newRaftTransport(s, string(l.serverAddress(l.self())), logger), l.lastIndex)
 	t := &transport{
@@ -123,14 +124,15 @@ func (t *transport) Close() error {
 // transport forgets those it has accepted or lent out.
 type streams struct {
 	StreamLayer
+	voters []Peer        // as they are configured
 	lost   chan struct{} // has room for one: a connection that was accepted has ended
 	mu     sync.Mutex
 	conns  map[*trackedConn]struct{} // bounded by what the listener admits
 	closed bool
 }
 
-func newStreams(s StreamLayer) *streams {
-	return &streams{StreamLayer: s, lost: make(chan struct{}, 1), conns: map[*trackedConn]struct{}{}}
+func newStreams(s StreamLayer, voters []Peer) *streams {
+	return &streams{StreamLayer: s, voters: voters, lost: make(chan struct{}, 1), conns: map[*trackedConn]struct{}{}}
 }
 
 type trackedConn struct {
@@ -178,8 +180,24 @@ func (s *streams) Accept() (net.Conn, error) {
 
 func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	id, at := splitAddress(address)
+	if configured := configuredAt(s.voters, id); configured != "" && configured != at {
+		timeout /= 2
+		if conn, err := s.StreamLayer.Dial(id, configured, timeout); err == nil {
+			return s.track(conn, false, nil)
+		}
+	}
 	conn, err := s.StreamLayer.Dial(id, at, timeout)
 	return s.track(conn, false, err)
+}
+
+// configuredAt is where a server is configured to be, "" if it is not configured.
+func configuredAt(voters []Peer, id string) string {
+	node, ok := parseServerID(raft.ServerID(id))
+	i := slices.IndexFunc(voters, func(p Peer) bool { return ok && p.NodeID == node })
+	if i < 0 {
+		return ""
+	}
+	return voters[i].Address
 }
 
 func (s *streams) Close() error {
