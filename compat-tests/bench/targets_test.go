@@ -82,6 +82,7 @@ func (f *field) part(b *testing.B, name string, t target, measure value) {
 		found := make([]spread, len(f.subjects))
 		for round := range f.rounds {
 			for i, s := range f.subjects {
+				f.settle(b)
 				takeMemory(b)
 				found[i] = append(found[i], measure(b, s, fmt.Sprintf("%s-%d", t.topic(), round)))
 			}
@@ -92,6 +93,28 @@ func (f *field) part(b *testing.B, name string, t target, measure value) {
 		f.table.add(t, f.subjects, found)
 		b.Log("\n" + f.table.last())
 	})
+}
+
+// settle waits until no broker has anything left to do of the turns before: to delete the
+// files of thousands of topics takes one some seconds, and the next one's time.
+func (f *field) settle(b *testing.B) {
+	b.Helper()
+	const look, busy, patience = time.Second, 50 * time.Millisecond, time.Minute
+	var pids []int
+	for _, s := range f.subjects {
+		pids = append(pids, s.pids...)
+	}
+	for quiet, begin := 0, time.Now(); quiet < 3; {
+		before := cpu(b, pids...)
+		<-time.After(look)
+		if quiet++; cpu(b, pids...)-before > busy {
+			quiet = 0
+		}
+		if time.Since(begin) > patience {
+			b.Logf("a broker is still busy after %v", patience)
+			return
+		}
+	}
 }
 
 // produced is the CPU that a broker spends on a gigabyte of 1 KiB records from Kafka's
