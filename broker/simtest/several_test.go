@@ -10,14 +10,18 @@ import "testing"
 // severalUnderFaults is the scenario of clusters: producers with acks=all and a consumer,
 // while brokers die, stop and are cut off.
 func severalUnderFaults(c *Cluster) {
+	c.RunUntil(c.ChaosOfSeveral(loadOfSeveral(c)...))
+	c.JudgeSeveral()
+}
+
+// loadOfSeveral writes and reads a topic; what it returns is closed when all is written.
+func loadOfSeveral(c *Cluster) (until []<-chan struct{}) {
 	c.CreateTopic("t", 3, "internal.segment.bytes=65536")
 	c.Consume("t")
-	var until []<-chan struct{}
 	for _, mode := range []Mode{Idempotent, Idempotent, AcksAll} {
 		until = append(until, c.Produce("t", mode, 400).Done)
 	}
-	c.RunUntil(c.ChaosOfSeveral(until...))
-	c.JudgeSeveral()
+	return until
 }
 
 func TestSeedsOfClusters(t *testing.T) {
@@ -33,13 +37,7 @@ func TestSeedsOfRollingMembers(t *testing.T) {
 	o := Options{Seeds: 2, Brokers: 4, Growing: true, Settings: []string{"min.insync.replicas=2"}}
 	Run(t, o, func(c *Cluster) {
 		c.Grow()
-		c.CreateTopic("t", 3, "internal.segment.bytes=65536")
-		c.Consume("t")
-		var until []<-chan struct{}
-		for _, mode := range []Mode{Idempotent, Idempotent, AcksAll} {
-			until = append(until, c.Produce("t", mode, 400).Done)
-		}
-		c.RunUntil(c.RollingMembers(until...))
+		c.RunUntil(c.RollingMembers(loadOfSeveral(c)...))
 		c.JudgeSeveral()
 	})
 }

@@ -154,23 +154,30 @@ func TestVoterOfAnotherClusterIsNotAdded(t *testing.T) {
 	})
 }
 
+// withNewDisk makes three voters of which one is stopped, with another disk than it had as
+// old; lead leads.
+func withNewDisk(t *testing.T, c *cluster) (lead, third *node, old Voter) {
+	t.Helper()
+	for _, n := range c.nodes[1:3] {
+		if err := c.nodes[0].add(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.leader().mustPropose("t")
+	c.wantConverged()
+	lead, third = c.leader(), c.followers()[1]
+	old = third.voter()
+	third.stop()
+	third.replaceDisk()
+	return lead, third, old
+}
+
 // replacing is a cluster of three of which one comes back with another disk.
 func replacing(t *testing.T, test func(c *cluster, lead, third *node, old Voter)) {
 	votersTest(t, 3, func(c *cluster) {
-		one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
-		for _, n := range []*node{two, three} {
-			if err := one.add(n); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.leader().mustPropose("t")
-		c.wantConverged()
-		lead, third := c.leader(), c.followers()[1]
-		old := third.voter()
-		third.stop()
-		third.replaceDisk()
+		lead, third, old := withNewDisk(t, c)
 		test(c, lead, third, old)
-		c.wantMembers(one.identity(), two.identity(), three.identity())
+		c.wantMembers(c.nodes[0].identity(), c.nodes[1].identity(), c.nodes[2].identity())
 		c.leader().mustPropose("after")
 		c.wantConverged()
 	})
@@ -236,18 +243,7 @@ func TestReplacedVoterIsBack(t *testing.T) {
 // A voter is taken out while its new disk is about to take its place: it stays out.
 func TestReplacedVoterIsRemoved(t *testing.T) {
 	votersTest(t, 3, func(c *cluster) {
-		one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
-		for _, n := range []*node{two, three} {
-			if err := one.add(n); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.leader().mustPropose("t")
-		c.wantConverged()
-		lead, third := c.leader(), c.followers()[1]
-		old := third.voter()
-		third.stop()
-		third.replaceDisk()
+		lead, third, old := withNewDisk(t, c)
 		lead.succeed(third)
 		if err := lead.log.RemoveVoter(context.Background(), old); err != nil {
 			t.Fatal(err)
