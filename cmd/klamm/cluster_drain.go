@@ -83,7 +83,7 @@ type drain struct {
 	flags   drainFlags
 	timeout time.Duration           // of one question
 	done    map[topicPartition]bool // has left the node, as far as is known
-	lifted  bool                    // a throttle of an earlier drain, whose rates may still be set
+	lifted  bool                    // there was a throttle, whose rates may still be set
 	total   int
 	drawn   bool
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +77,9 @@ func alterResource(kind kmsg.ConfigResourceType, name string, op kmsg.Incrementa
 }
 
 // unlimit takes the throttle away that this drain, or an interrupted one before it, has
-// set. The rates stay while other moves are under way, which may need them.
+// set. The rates stay while other moves are under way, which may need them; those of a broker
+// that is down stay, too, since it alone takes changes of them. A later drain takes them away:
+// by then no topic names throttled replicas, so that they have no effect.
 func (d *drain) unlimit(ctx context.Context) error {
 	admin := kadm.NewClient(d.client)
 	topics, err := admin.ListTopicsWithInternal(ctx)
@@ -88,31 +91,69 @@ func (d *drain) unlimit(ctx context.Context) error {
 		return err
 	}
 	var changes []kmsg.IncrementalAlterConfigsRequestResource
+	others := false
 	for _, t := range described {
-		if slices.ContainsFunc(t.Configs, d.isOurs) {
+		switch {
+		case slices.ContainsFunc(t.Configs, d.isOurs):
+			d.lifted = true
 			changes = append(changes, alterResource(kmsg.ConfigResourceTypeTopic, t.Name, kmsg.IncrementalAlterConfigOpDelete,
 				leaderReplicas, "", followerReplicas, ""))
+		case slices.ContainsFunc(t.Configs, namesReplicas):
+			others = true
 		}
 	}
-	if len(changes) == 0 && !d.lifted {
-		return nil
-	}
-	d.lifted = true
 	moving, err := listReassignments(ctx, d.client)
 	if err != nil {
 		return err
 	}
-	view, err := admin.BrokerMetadata(ctx)
-	if err != nil {
-		return err
+	if len(moving) == 0 && (d.lifted || !others) {
+		rates, err := d.ratesSet(ctx)
+		if err != nil {
+			return err
+		}
+		changes = append(changes, rates...)
 	}
-	for _, b := range view.Brokers {
-		if len(moving) == 0 {
-			changes = append(changes, alterResource(kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(b.NodeID)), kmsg.IncrementalAlterConfigOpDelete,
+	return alterEach(ctx, d.client, changes)
+}
+
+// ratesSet are the changes that take away the rates of all brokers. It tells of those that
+// are down, if this drain has had a throttle.
+func (d *drain) ratesSet(ctx context.Context) (changes []kmsg.IncrementalAlterConfigsRequestResource, err error) {
+	var view clusterView
+	nodes := map[int32]*clusterNode{}
+	if err := view.addBrokers(ctx, d.client, nodes); err != nil {
+		return nil, err
+	}
+	var up []int32
+	for _, id := range slices.Sorted(maps.Keys(nodes)) {
+		switch {
+		case nodes[id].active():
+			up = append(up, id)
+		case d.lifted:
+			fmt.Fprintf(d.std.err, "node %d is down and may keep the rate of its throttle; the same command takes it away when it is back\n", id)
+		}
+	}
+	described, err := kadm.NewClient(d.client).DescribeBrokerConfigs(ctx, up...)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range described {
+		if slices.ContainsFunc(b.Configs, isRate) {
+			changes = append(changes, alterResource(kmsg.ConfigResourceTypeBroker, b.Name, kmsg.IncrementalAlterConfigOpDelete,
 				leaderRate, "", followerRate, ""))
 		}
 	}
-	return alterEach(ctx, d.client, changes)
+	return changes, nil
+}
+
+// isRate tells whether a key is a rate that was set on this broker.
+func isRate(c kadm.Config) bool {
+	return (c.Key == leaderRate || c.Key == followerRate) && c.Source == kmsg.ConfigSourceDynamicBrokerConfig
+}
+
+// namesReplicas tells whether a key puts replicas of a topic under the throttle.
+func namesReplicas(c kadm.Config) bool {
+	return (c.Key == leaderReplicas || c.Key == followerReplicas) && c.Value != nil && *c.Value != ""
 }
 
 // isOurs tells whether a key of a topic names replicas of the broker that is drained.
