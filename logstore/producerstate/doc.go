@@ -11,7 +11,8 @@
 //
 // Manager is the state of a partition (Kafka's ProducerStateManager). Check looks and
 // changes nothing; after the batch was written, Update takes it in. Recovery, followers
-// and reloads after a truncation call Update alone: the leader has decided.
+// and reloads after a truncation call Update alone: the leader has decided. Where that knew
+// less of a producer than is known here, its word counts (see Producer.addBatch).
 //
 // A transaction is open from its first batch to its marker. When the marker is written
 // it is decided, but stays "unreplicated" until the high watermark has passed the

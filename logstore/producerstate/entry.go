@@ -65,7 +65,15 @@ func (p *Producer) setEpoch(epoch int16) {
 	}
 }
 
+// addBatch takes in the producer's next batch. One that does not follow on from the last is
+// the word of a leader whose log begins above what is remembered here: it knew nothing of the
+// producer, and may have taken some of that a second time. What the log says counts from there
+// on. Else replicas would expect different sequences of one producer, and what one of them
+// has to take next would be out of order for another for ever, as in Kafka.
 func (p *Producer) addBatch(b BatchMeta) {
+	if last, ok := p.Last(); ok && b.FirstSequence() != nextSequence(last.LastSequence) {
+		p.numBatches = 0
+	}
 	if p.numBatches == batchesKept {
 		copy(p.batches[:], p.batches[1:])
 		p.numBatches--

@@ -114,7 +114,8 @@ func (m *Manager) takeIn(producers []*Producer, now time.Time) {
 func (m *Manager) reset() { m.producers, m.ongoing, m.decided = nil, nil, nil }
 
 // TruncateFully forgets everything, deletes all snapshots, and begins again at an
-// offset.
+// offset. What is known of batches below it is not kept: some are missing, and a producer
+// whose newest batch is among them would be out of order with its next one.
 func (m *Manager) TruncateFully(startAt int64) error {
 	m.reset()
 	m.endOffset, m.snapshotOffset = startAt, 0
