@@ -83,8 +83,11 @@ func (h *Handlers) fetch(ctx context.Context, c call, req *kmsg.FetchRequest) wi
 		return f.failed(err)
 	}
 	failed := f.resolve()
-	if news := f.session.News(); news != nil && !failed {
+	if news := f.session.News(); news != nil {
 		f.ask.News, f.ask.Again = news, f.resolve
+		if failed { // as with any error, a follower hears of it at once
+			f.ask.MaxWait = 0
+		}
 	}
 	if len(f.ask.Partitions) > 0 || f.ask.Again != nil {
 		if !validIsolation(req.IsolationLevel) {
