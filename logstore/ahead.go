@@ -7,9 +7,10 @@ import (
 )
 
 // What Config.WriteAheadBytes and HotBytes should be where it pays, as measured
-// (docs/performance.md).
+// (docs/performance.md). 32 KiB are the most that Linux has at hand as one piece of memory,
+// with pages of 4 KiB (PAGE_ALLOC_COSTLY_ORDER): for larger ones it moves others' pages about.
 const (
-	DefaultWriteAhead = 64 << 10
+	DefaultWriteAhead = 32 << 10
 	DefaultHotBytes   = 256 << 10
 )
 

@@ -114,14 +114,14 @@ func (s *Segment) reserve(f vfs.File, from int64, p AheadParams) (taken int) {
 }
 
 // aheadDue counts the append, and tells where a block of zeros should begin, if one should.
-// Appends of more than half a block get large folios anyway.
+// Appends of more than a block get large folios anyway.
 func (s *Segment) aheadDue(nowMs int64, p AheadParams) (from int64, due bool) {
 	n, block, enough := int64(p.AppendBytes), int64(p.BlockBytes), int64(p.HotBytes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := &s.ahead
 	a.warm(nowMs, n, enough)
-	if n > block/2 || s.tail || nowMs < a.retryMs || !a.hot && a.heat < enough {
+	if n > block || s.tail || nowMs < a.retryMs || !a.hot && a.heat < enough {
 		return 0, false
 	}
 	from = (max(s.size, a.end) + block - 1) / block * block

@@ -105,7 +105,7 @@ func TestWriteAheadNotForAll(t *testing.T) {
 		size int64
 	}{
 		{"cold", AheadParams{AppendBytes: 400, BlockBytes: 1000, HotBytes: 1 << 20}, 0},
-		{"large", AheadParams{AppendBytes: 501, BlockBytes: 1000}, 0},
+		{"large", AheadParams{AppendBytes: 1001, BlockBytes: 1000}, 0},
 		{"end", AheadParams{AppendBytes: 400, BlockBytes: 1000}, maxSize - 500},
 	} {
 		s.size = test.size
