@@ -87,7 +87,7 @@ func RestoreMetadata(ctx context.Context, cfg *configs.Broker, env Env, backup m
 	if err := b.mayRestore(ctx, backup.Image.ClusterID()); err != nil {
 		return err
 	}
-	first, err := backup.Restored(env.Entropy)
+	first, err := backup.Restored(time.Now(), env.Entropy)
 	if err != nil {
 		return err
 	}

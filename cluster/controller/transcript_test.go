@@ -310,7 +310,7 @@ func (w *world) heartbeatRequest(t *testing.T, td *datadriven.TestData, id int32
 }
 
 func (w *world) restore(t *testing.T) {
-	s, err := metadata.Backup{Image: w.image.At(w.committed)}.Restored(&countingReader{1 << 32})
+	s, err := metadata.Backup{Image: w.image.At(w.committed)}.Restored(time.Time{}, &countingReader{1 << 32})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func FuzzReadBackup(f *testing.F) {
 func TestRestored(t *testing.T) {
 	b := sampleBackup(t)
 	b.Image = b.Image.At(Position{Index: 500, Term: 7})
-	s, err := b.Restored(rand.NewChaCha8([32]byte{1}))
+	s, err := b.Restored(time.Time{}, rand.NewChaCha8([32]byte{1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,17 +168,70 @@ func TestRestored(t *testing.T) {
 	}
 	wantRebuilds(t, s.Image)
 
-	again, err := Backup{Image: s.Image}.Restored(rand.NewChaCha8([32]byte{2}))
+	again, err := Backup{Image: s.Image}.Restored(time.Time{}, rand.NewChaCha8([32]byte{2}))
 	if err != nil || again.Lineage == s.Lineage || again.Image.Position().Term <= s.Image.Position().Term {
 		t.Errorf("restored again: lineage %s, position %v, %v", again.Lineage, again.Image.Position(), err)
 	}
+}
+
+// TestSameBackupRestoredTwice: what the cluster that was restored first has used, the second one
+// does not use again.
+func TestSameBackupRestoredTwice(t *testing.T) {
+	b := sampleBackup(t)
+	b.Created, b.Image = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), b.Image.At(Position{Index: 500, Term: 7})
+	restored := func(from Backup, after time.Duration) *Image {
+		s, err := from.Restored(b.Created.Add(after), rand.NewChaCha8([32]byte{1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Image
+	}
+	// later wants all numbers of an image to be beyond those of an earlier one, and how far at least.
+	later := func(what string, image, earlier *Image, few, many int64) {
+		t.Helper()
+		if got := int64(image.Position().Term) - int64(earlier.Position().Term); got < few {
+			t.Errorf("%s: term %d later", what, got)
+		}
+		if got := int64(image.Position().Index) - int64(earlier.Position().Index); got < many {
+			t.Errorf("%s: position %d later", what, got)
+		}
+		if got := image.NextProducerID() - earlier.NextProducerID(); got < many {
+			t.Errorf("%s: %d producer ids later", what, got)
+		}
+		for r := range image.Brokers() {
+			if got := r.Epoch - earlier.Broker(r.ID).Epoch; got < many || r.Epoch > int64(image.Position().Index) {
+				t.Errorf("%s: broker epoch %d, %d later", what, r.Epoch, got)
+			}
+		}
+		for topic := range image.Topics() {
+			for i, p := range topic.Partitions {
+				old := earlier.TopicByID(topic.ID).Partition(int32(i))
+				if got := int64(min(p.LeaderEpoch-old.LeaderEpoch, p.PartitionEpoch-old.PartitionEpoch)); got < few {
+					t.Errorf("%s: epochs %d later", what, got)
+				}
+			}
+		}
+	}
+	first := restored(b, time.Hour)
+	later("the lost one", first, b.Image, 1<<20, 1<<40)
+	later("a minute after the first time", restored(b, time.Hour+time.Minute), first, 60, 60<<20)
+
+	again := Backup{Created: b.Created.Add(2 * time.Hour), Image: first}
+	second := restored(again, 3*time.Hour)
+	later("with a backup of the restored one", second, first, 2*3600, 2*3600<<20)
+	later("a minute after that", restored(again, 3*time.Hour+time.Minute), second, 60, 60<<20)
+
+	wrong := restored(b, 100*24*time.Hour) // by a clock that is ahead
+	again.Image = wrong
+	later("with a backup of that one", restored(again, 3*time.Hour), wrong, 1<<20, 1<<40)
+	later("by a clock that is behind", restored(b, -time.Hour), b.Image, 1<<20, 1<<40)
 }
 
 func TestRestoredTooOften(t *testing.T) {
 	b := sampleBackup(t)
 	times := 0
 	for ; times < 10_000; times++ {
-		s, err := b.Restored(rand.NewChaCha8([32]byte{1}))
+		s, err := b.Restored(time.Time{}, rand.NewChaCha8([32]byte{1}))
 		if err != nil {
 			break
 		}
@@ -188,7 +241,7 @@ func TestRestoredTooOften(t *testing.T) {
 		t.Errorf("it could be restored %d times", times)
 	}
 	image, _ := derive(t, nil, bootstrap)
-	s, err := Backup{Image: image}.Restored(rand.NewChaCha8([32]byte{1}))
+	s, err := Backup{Image: image}.Restored(time.Time{}, rand.NewChaCha8([32]byte{1}))
 	if err != nil || s.Image.NextProducerID() != 1<<40 || s.Lineage == uuid.Zero {
 		t.Errorf("an image without producer ids: next %d, %v", s.Image.NextProducerID(), err)
 	}

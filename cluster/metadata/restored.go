@@ -4,19 +4,40 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
-// What a restore adds to every number that the lost log may have carried on since the
-// backup: far more than it can have used, and few enough that a cluster can be restored
-// more than two thousand times.
+// beyond gives numbers that go on where neither the lost log can have come since the backup,
+// nor another log that began with the same backup: if a restore has to be done again, or its
+// cluster is lost in turn before there is a new backup, the same file must not give out the same
+// leader epochs and producer ids once more.
+//
+// So they go by the clock: as long as fewer are used in a second than it counts on, the clock is
+// ahead of all that were ever used. Where it is not, because it stands wrong or the cluster was
+// restored by one that did, what is added to the old number is far more than can have been used
+// since, and little enough that a cluster can be restored more than two thousand times.
+type beyond struct {
+	saved, now int64 // seconds since clockBegins, of the backup and of the restore
+}
+
 const (
-	restoredTerms       = 1 << 20 // elections of the controller
-	restoredEntries     = 1 << 40 // of the log; broker epochs are made of positions
-	restoredEpochs      = 1 << 20 // leader and partition epochs
-	restoredProducerIDs = 1 << 40
+	clockBegins = 1_735_689_600 // the year 2025: seconds since then fit into an epoch until 2093
+
+	fewAdded, fewPerSecond   = 1 << 20, 1       // elections of the controller; leader and partition epochs
+	manyAdded, manyPerSecond = 1 << 40, 1 << 20 // entries of the log, broker epochs being positions in it; producer ids
 )
+
+func (b beyond) few(old int64) int64  { return b.number(old, fewAdded, fewPerSecond) }
+func (b beyond) many(old int64) int64 { return b.number(old, manyAdded, manyPerSecond) }
+
+func (b beyond) number(old, added, perSecond int64) int64 {
+	if then, now := b.saved*perSecond, b.now*perSecond; old <= then && then < now {
+		return now
+	}
+	return old + added
+}
 
 // Restored gives the snapshot with which the log of a cluster begins that is restored from a
 // backup.
@@ -26,8 +47,8 @@ const (
 // without them, producers have got ids. So nothing in it is taken for news:
 //
 //   - Position, term, broker epochs, leader and partition epochs and producer ids go on where
-//     the lost log cannot have come. No log, client or running process has seen them with
-//     another meaning.
+//     no log of this cluster can have come (see beyond). No log, client or running process has
+//     seen them with another meaning.
 //   - Partitions have no leader, no in-sync replica and no eligible one: they are Undecided.
 //     Who leads is decided by what is in the logs, when enough of them have been looked at
 //     (the controller's electByLogs).
@@ -37,14 +58,18 @@ const (
 //     taken for the same.
 //
 // The error is that of random, or that the cluster was restored too often.
-func (b Backup) Restored(random io.Reader) (s Snapshot, err error) {
+func (b Backup) Restored(now time.Time, random io.Reader) (s Snapshot, err error) {
 	if s.Lineage, err = uuid.New(random); err != nil {
 		return s, fmt.Errorf("restore metadata: %w", err)
 	}
-	old := b.Image
+	old, next := b.Image, beyond{saved: b.Created.Unix() - clockBegins, now: now.Unix() - clockBegins}
+	at := Position{Index: uint64(next.many(int64(old.pos.Index))), Term: uint64(next.few(int64(old.pos.Term)))}
+	if at.Term > math.MaxInt32 { // what clients are told as the epoch of the quorum
+		return s, fmt.Errorf("restore metadata: term %d leaves no room for another one", old.pos.Term)
+	}
 	d := NewDelta(nil)
 	for r := range old.Records() {
-		if r, err = restoredRecord(r, random); err != nil {
+		if r, err = next.record(r, int64(at.Index-old.pos.Index), random); err != nil {
 			return s, fmt.Errorf("restore metadata: %w", err)
 		}
 		if err := d.replayPlain(r); err != nil {
@@ -52,34 +77,32 @@ func (b Backup) Restored(random io.Reader) (s Snapshot, err error) {
 		}
 	}
 	if old.nextProducerID == 0 { // else it is among the records
-		if err := d.replayPlain(ProducerIDsRecord{BrokerID: -1, BrokerEpoch: -1, Next: restoredProducerIDs}); err != nil {
+		if err := d.replayPlain(ProducerIDsRecord{BrokerID: -1, BrokerEpoch: -1, Next: next.many(0)}); err != nil {
 			return s, fmt.Errorf("restore metadata: %w", err)
 		}
 	}
-	s.Image = d.Image(Position{Index: old.pos.Index + restoredEntries, Term: old.pos.Term + restoredTerms})
-	if s.Image.pos.Term > math.MaxInt32 { // what clients are told as the epoch of the quorum
-		return s, fmt.Errorf("restore metadata: term %d leaves no room for another one", old.pos.Term)
-	}
+	s.Image = d.Image(at)
 	return s, nil
 }
 
-func restoredRecord(r Record, random io.Reader) (_ Record, err error) {
+// record is one of the backup as it is restored; the log's position moves by moved.
+func (b beyond) record(r Record, moved int64, random io.Reader) (_ Record, err error) {
 	switch r := r.(type) {
 	case RegisterBrokerRecord:
-		r.Epoch += restoredEntries
+		r.Epoch += moved
 		r.Fenced, r.InControlledShutdown = true, false
 		r.IncarnationID, err = uuid.New(random)
 		return r, err
 	case PartitionRecord:
-		if max(r.LeaderEpoch, r.PartitionEpoch) > math.MaxInt32-restoredEpochs {
+		leader, partition := b.few(int64(r.LeaderEpoch)), b.few(int64(r.PartitionEpoch))
+		if max(leader, partition) > math.MaxInt32 {
 			return r, fmt.Errorf("leader epoch %d, partition epoch %d of a partition leave no room for higher ones", r.LeaderEpoch, r.PartitionEpoch)
 		}
-		r.LeaderEpoch += restoredEpochs
-		r.PartitionEpoch += restoredEpochs
+		r.LeaderEpoch, r.PartitionEpoch = int32(leader), int32(partition)
 		r.Leader, r.ISR, r.ELR, r.LastKnownELR, r.RecoveryState = NoLeader, nil, nil, nil, Recovered
 		return r, nil
 	case ProducerIDsRecord:
-		r.Next += restoredProducerIDs
+		r.Next = b.many(r.Next)
 		return r, nil
 	}
 	return r, nil

@@ -28,7 +28,7 @@ func (c *cluster) named() StreamLayer { return doorStream{} }
 // restored gives what a log begins with that is restored from an image.
 func restored(t *testing.T, image *metadata.Image) metadata.Snapshot {
 	t.Helper()
-	s, err := metadata.Backup{Image: image}.Restored(rand.NewChaCha8([32]byte{1}))
+	s, err := metadata.Backup{Image: image}.Restored(time.Time{}, rand.NewChaCha8([32]byte{1}))
 	if err != nil {
 		t.Fatal(err)
 	}
