@@ -106,6 +106,7 @@ type Dir struct {
 	failed       map[checkpoint.TopicIDPartition]failedDir
 	segOptions   map[segmentSizes]*segment.Options
 	retired      []retiredDir
+	renamed      []ID        // partitions whose marks are to be forgotten, see forgetRenamed
 	unborn       []unbornLog // in the order in which they are due
 	noBirths     time.Time   // until then, while more are created
 	wanted       []*Log      // want a flush round

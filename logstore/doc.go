@@ -44,7 +44,7 @@
 //	create       nothing: there are no files before the first change (birth.go)
 //	append       write, sync, report; persist the flushed offset later
 //	truncate     lower the marks durably, cut, sync, return
-//	delete       remove the marks durably, rename to -delete, remove files later
+//	delete       rename to -delete durably, remove the marks, remove files later (forget.go)
 //	new start    write who has produced what lies below it, sync, persist the log start
 //	retain       the same, sync what the log begins with then, remove files
 //	move point   write snapshot, indexes, epochs; sync; wait for the flush; persist
@@ -65,9 +65,9 @@
 //
 // FORMAT.md has the bytes. Reading order: log.go (the state), birth.go, append.go, roll.go,
 // follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
-// ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go, recovery.go and segments.go; move.go and
-// finish.go, how a log gets into another directory; the drivers are committer.go and
-// keeper.go.
+// ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go, recovery.go and segments.go;
+// forget.go, how marks go; move.go and finish.go, how a log gets into another directory; the
+// drivers are committer.go and keeper.go.
 //
 // # Goroutines
 //

@@ -229,17 +229,15 @@ func (d *Dir) undo(now time.Time, l *Log, path string) error {
 	d.mu.Lock()
 	delete(d.futures, l.id.key())
 	d.mu.Unlock()
-	if err := d.forgetStale(l.id); err != nil {
-		return d.checkpointError(err)
-	}
 	to, err := d.rename(path, l.id.Topic, l.id.Partition, deleteSuffix)
 	if err != nil {
 		return l.ioError("throw away", err)
 	}
 	d.mu.Lock()
+	d.renamed = append(d.renamed, l.id)
 	d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli()})
 	d.mu.Unlock()
-	return d.syncRetired()
+	return d.forgetRenamed()
 }
 
 // Leave takes the original out of use and renames its directory to -delete, durably. Its
@@ -262,6 +260,19 @@ func (m *Move) Leave(now time.Time) error {
 		return d.Err()
 	}
 	return d.syncRetired()
+}
+
+// syncRetired makes the new name of a directory durable, or leaves that to the next round.
+func (d *Dir) syncRetired() error {
+	err := d.o.FS.SyncDir(d.o.Path)
+	switch {
+	case err == nil:
+	case isOutOfFiles(err):
+		d.noteRootUnsynced()
+	default:
+		d.fail(err)
+	}
+	return d.Err()
 }
 
 // leaveTrace sees to it that the checkpoint has a flushed offset of the log, if there are

@@ -137,6 +137,7 @@ func (k *Keeper) promises(now time.Time) {
 	if k.d.wantDueFlushes(now) || cut || k.d.hasWantedFlushes() { // those that a round has put back
 		k.o.Wake()
 	}
+	k.warn("retired logs", k.d.forgetRenamed())
 	k.d.advanceRecoveryPoints(now, k.o.RecoveryPointInterval, k.o.RecoveryPointBytes, k.o.Wake)
 	k.warn("flushed offsets and recovery points", k.d.checkpointPromises())
 }

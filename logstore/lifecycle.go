@@ -16,17 +16,8 @@ type retiredDir struct {
 	dueMs int64
 }
 
-// forgetStale removes marks that an earlier log of this name may have left.
-func (d *Dir) forgetStale(id ID) error {
-	d.marks.lock()
-	defer d.marks.unlock()
-	return d.marks.remove([]ID{id})
-}
-
 // DeleteLogs takes logs out of use and renames their directories to -delete; the files
-// go after file.delete.delay.ms. Their entries leave the checkpoints first, with one
-// write for all: a promise without a directory would be damage at the next start.
-// Regions in flight stay readable.
+// go after file.delete.delay.ms. Regions in flight stay readable.
 func (d *Dir) DeleteLogs(now time.Time, logs ...*Log) error {
 	return d.retireLogs(now, logs, deleteSuffix)
 }
@@ -38,6 +29,8 @@ func (d *Dir) SetAside(now time.Time, logs ...*Log) error {
 	return d.retireLogs(now, logs, straySuffix)
 }
 
+// retireLogs forgets the logs' marks with one write for all, when they have lost their names
+// for good (forgetRenamed).
 func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
 	d.noteTime(now)
 	if len(logs) == 0 {
@@ -46,27 +39,23 @@ func (d *Dir) retireLogs(now time.Time, logs []*Log, suffix string) error {
 	for _, l := range logs {
 		l.close()
 	}
-	// Without room, or a descriptor, the entries stay for now. They are of topics that
-	// nobody knows any more, and leave with the next write.
-	if err := d.forget(logs...); err != nil && !isNoSpace(err) && !isBusy(err) {
+	if err := d.Err(); err != nil {
 		return err
 	}
-	renamed := false
 	for _, l := range logs {
 		l.abandon()
-		one, err := l.renameRetired(now, suffix)
+		renamed, err := l.renameRetired(now, suffix)
 		if err != nil {
-			return l.ioError("retire", err)
+			return errors.Join(l.ioError("retire", err), d.forgetRenamed())
 		}
-		renamed = renamed || one
 		d.mu.Lock()
 		delete(d.shelf(l), l.id.key())
+		if renamed {
+			d.renamed = append(d.renamed, l.id)
+		}
 		d.mu.Unlock()
 	}
-	if !renamed {
-		return d.Err()
-	}
-	return d.syncRetired()
+	return d.forgetRenamed()
 }
 
 // renameRetired gives the directory of a log that has been abandoned another name; false if
@@ -85,19 +74,6 @@ func (l *Log) renameRetired(now time.Time, suffix string) (renamed bool, err err
 		d.mu.Unlock()
 	}
 	return err == nil, err
-}
-
-// syncRetired makes the new names of directories durable, or leaves that to the next round.
-func (d *Dir) syncRetired() error {
-	err := d.o.FS.SyncDir(d.o.Path)
-	switch {
-	case err == nil:
-	case isOutOfFiles(err):
-		d.noteRootUnsynced()
-	default:
-		d.fail(err)
-	}
-	return d.Err()
 }
 
 // SetAsideFailed does the same for partitions that OpenLogs has reported as failed, so
@@ -127,27 +103,28 @@ func (d *Dir) retireFailed(now time.Time, ids []ID, suffix string) error {
 		return nil
 	}
 	for _, f := range failed {
-		if err := d.retireOneFailed(now, f, suffix); err != nil {
-			return fmt.Errorf("retire failed partition %s: %w", f.id, err)
+		if err := d.renameFailed(now, f, suffix); err != nil {
+			err = fmt.Errorf("retire failed partition %s: %w", f.id, d.checkpointError(err))
+			return errors.Join(err, d.forgetRenamed())
 		}
 	}
-	return d.syncRetired()
+	return d.forgetRenamed()
 }
 
-func (d *Dir) retireOneFailed(now time.Time, f failedDir, suffix string) error {
-	if err := d.forgetStale(f.id); err != nil {
-		return d.checkpointError(err)
-	}
+// renameFailed is renameRetired of what could not be opened. Of a partition that is missing
+// somebody else has made the name go.
+func (d *Dir) renameFailed(now time.Time, f failedDir, suffix string) error {
 	to, err := "", error(nil)
 	if f.path != "" {
 		to, err = d.rename(f.path, f.id.Topic, f.id.Partition, suffix)
 	}
 	if err != nil {
-		return d.checkpointError(err)
+		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.failed, f.id.key())
+	d.renamed = append(d.renamed, f.id)
 	if f.path != "" && suffix == deleteSuffix {
 		d.retired = append(d.retired, retiredDir{path: to, dueMs: now.UnixMilli() + DefaultConfig().FileDeleteDelayMs})
 	}
@@ -232,7 +209,7 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 		}
 	}
 	d.Flush()
-	err := errors.Join(cutErr, d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.noteSegments(), d.Err())
+	err := errors.Join(cutErr, d.forgetRenamed(), d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.noteSegments(), d.Err())
 	if err != nil {
 		return fmt.Errorf("close log directory %s: %w", d.o.Path, err)
 	}

@@ -17,9 +17,9 @@ import (
 //	recovery-point-offset-checkpoint  recovery  raised after log, indexes, epochs and
 //	                                            producer snapshot below it were synced
 //
-// Both are lowered before a truncation begins, and removed before a log is deleted,
-// set aside or started afresh: a mark above what the files hold would turn a lawful
-// end of the log into damage. The others are hints:
+// Both are lowered before a truncation begins, and removed before a log is started afresh: a
+// mark above what the files hold would turn a lawful end of the log into damage. They are
+// removed after a log has lost its name (see forget.go). The others are hints:
 //
 //	log-start-offset-checkpoint       start     a lost one lets deleted records reappear
 //	replication-offset-checkpoint     hw        a lost one lets the high watermark be
@@ -167,24 +167,60 @@ func (m *marks) lower(ts []Truncation) error {
 	return m.writeAll()
 }
 
-// remove forgets partitions whose files are about to go, durably.
-func (m *marks) remove(ids []ID) error {
+// knows tells whether anything is known under the id or name of a partition.
+func (m *marks) knows(id ID) bool {
+	return has(m.flushed, id.key()) || has(m.segments, id.key()) ||
+		has(m.recovery, id.name()) || has(m.start, id.name()) || has(m.hw, id.name())
+}
+
+func has[K comparable, V any](in map[K]V, key K) bool {
+	_, ok := in[key]
+	return ok
+}
+
+// remove forgets partitions, durably; but not what is known under names that others bear.
+func (m *marks) remove(ids []ID, others map[checkpoint.TopicPartition]bool) error {
 	for _, id := range ids {
 		m.note(flushedMarks, drop(m.flushed, id.key()))
+		m.note(segmentMarks, drop(m.segments, id.key()))
+		if others[id.name()] {
+			continue
+		}
 		m.note(recoveryMarks, drop(m.recovery, id.name()))
 		m.note(startMarks, drop(m.start, id.name()))
 		m.note(highWatermarkMarks, drop(m.hw, id.name()))
-		m.note(segmentMarks, drop(m.segments, id.key()))
 	}
 	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks, segmentMarks)
+}
+
+// byName are the marks that are kept under names.
+func (m *marks) byName() map[markFile]map[checkpoint.TopicPartition]int64 {
+	return map[markFile]map[checkpoint.TopicPartition]int64{
+		recoveryMarks: m.recovery, startMarks: m.start, highWatermarkMarks: m.hw,
+	}
+}
+
+// knowsOthers tells whether prune and pruneSegments would find anything.
+func (m *marks) knowsOthers(names map[checkpoint.TopicPartition]bool, have map[checkpoint.TopicIDPartition]bool) bool {
+	for _, of := range m.byName() {
+		for name := range of {
+			if !names[name] {
+				return true
+			}
+		}
+	}
+	for key := range m.segments {
+		if !have[key] {
+			return true
+		}
+	}
+	return false
 }
 
 // prune forgets the marks under names that no directory bears. Flushed offsets stay:
 // what they say about a missing directory is not forgotten by itself.
 func (m *marks) prune(names map[checkpoint.TopicPartition]bool) {
-	for file, of := range map[markFile]map[checkpoint.TopicPartition]int64{
-		recoveryMarks: m.recovery, startMarks: m.start, highWatermarkMarks: m.hw,
-	} {
+	for file, of := range m.byName() {
 		before := len(of)
 		maps.DeleteFunc(of, func(name checkpoint.TopicPartition, _ int64) bool { return !names[name] })
 		m.note(file, len(of) < before)

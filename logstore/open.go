@@ -96,7 +96,9 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 	if err := j.discard(); err != nil {
 		return j.report, err
 	}
-	j.findMissing()
+	if err := j.findMissing(); err != nil {
+		return j.report, err
+	}
 	j.report.sort()
 	if err := d.endDistrust(); err != nil {
 		return j.report, err
@@ -370,7 +372,7 @@ func (d *Dir) removeUnfinished(now time.Time, name partitionName) error {
 
 // findMissing reports the partitions that were flushed once and have no directory now
 // (decision D19).
-func (j *openJob) findMissing() {
+func (j *openJob) findMissing() error {
 	have := map[checkpoint.TopicIDPartition]bool{}
 	names := map[checkpoint.TopicPartition]bool{}
 	for _, o := range j.opened {
@@ -383,15 +385,22 @@ func (j *openJob) findMissing() {
 	}
 	for key, flushed := range j.d.marks.flushed {
 		if flushed > 0 && !have[key] {
-			id := ID{TopicID: key.TopicID, Partition: key.Partition}
-			j.fail(failedDir{id: id}, &CorruptionError{
-				File: j.d.o.Path, Pos: -1, Offset: -1,
-				Err: fmt.Errorf("the directory of partition %d of topic %s is missing; it was flushed up to offset %d", key.Partition, key.TopicID, flushed),
-			})
+			j.miss(ID{TopicID: key.TopicID, Partition: key.Partition}, flushed)
 		}
 	}
-	j.d.marks.prune(names)
-	j.d.marks.pruneSegments(have)
+	return j.d.forgetAbsent(names, have)
+}
+
+// miss reports one of them. It may have been lost, moved to another directory, or deleted by a
+// process that was killed meanwhile: metadata tells.
+func (j *openJob) miss(id ID, flushed int64) {
+	err := &CorruptionError{
+		File: j.d.o.Path, Pos: -1, Offset: -1,
+		Err: fmt.Errorf("the directory of partition %d of topic %s is missing; it was flushed up to offset %d", id.Partition, id.TopicID, flushed),
+	}
+	j.d.o.Logger.Warn("directory of a partition is missing", "dir", j.d.o.Path, "topicId", id.TopicID, "partition", id.Partition, "flushed", flushed)
+	j.report.Failed = append(j.report.Failed, FailedLog{ID: id, Err: err})
+	j.d.failed[id.key()] = failedDir{id: id, err: err}
 }
 
 func (r *OpenReport) sort() {

@@ -344,24 +344,6 @@ func (l *Log) truncationCount() int64 {
 	return l.marks.truncations
 }
 
-// forget removes the log's promises, durably, and stops rounds from making new ones.
-func (d *Dir) forget(logs ...*Log) error {
-	if err := d.Err(); err != nil {
-		return err
-	}
-	d.marks.lock()
-	defer d.marks.unlock()
-	ids := make([]ID, len(logs))
-	for i, l := range logs {
-		l.lowerTo(0)
-		ids[i] = l.id
-	}
-	if err := d.marks.remove(ids); err != nil {
-		return d.checkpointError(err)
-	}
-	return nil
-}
-
 // startAt replaces all segments by an empty one. Callers hold writer.
 func (l *Log) startAt(now time.Time, o int64) error {
 	defer l.liftCeiling()
