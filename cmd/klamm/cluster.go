@@ -18,9 +18,10 @@ import (
 func newCluster(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the nodes of a cluster, move everything away from one, add one, forget one; backup and restore of metadata",
+		Short: "Show the nodes of a cluster, move everything away from one, add one, forget one; upgrade; backup and restore of metadata",
 		Long: "Show the nodes of a cluster, and take one out of it: `drain` moves its partitions to the others while\n" +
 			"clients go on, then it is stopped, and `remove` makes the cluster forget it. `add` has a new controller vote.\n" +
+			"`features` and `upgrade` are the last step of an upgrade of all nodes.\n" +
 			"`backup` saves the metadata of all nodes, and `restore` begins anew with it when it is lost.",
 		Example: "  klamm cluster status\n" +
 			"  klamm cluster drain 3 --dry-run\n" +
@@ -29,7 +30,7 @@ func newCluster(std streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newClusterStatus(std), newClusterDrain(std), newClusterAdd(std), newClusterRemove(std),
-		newClusterBackup(std), newClusterRestore(std))
+		newClusterFeatures(std), newClusterUpgrade(std), newClusterBackup(std), newClusterRestore(std))
 	return cmd
 }
 
@@ -127,11 +128,16 @@ func viewCluster(ctx context.Context, client *kgo.Client) (*clusterView, error) 
 			}
 		}
 	})
+	v.setNodes(nodes)
+	return v, nil
+}
+
+// setNodes puts the nodes in the order that node relies on.
+func (v *clusterView) setNodes(nodes map[int32]*clusterNode) {
 	for _, n := range nodes {
 		v.nodes = append(v.nodes, *n)
 	}
 	slices.SortFunc(v.nodes, func(a, b clusterNode) int { return cmp.Compare(a.id, b.id) })
-	return v, nil
 }
 
 func (v *clusterView) addBrokers(ctx context.Context, client *kgo.Client, nodes map[int32]*clusterNode) error {

@@ -22,9 +22,10 @@ func newClusterStatus(std streams) *cobra.Command {
 	var dirs bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show nodes, controllers and the health of partitions",
+		Short: "Show nodes, controllers, feature levels and the health of partitions",
 		Long: "Show the nodes of a cluster with their roles, who leads the metadata quorum, how far its members are behind,\n" +
-			"and how many partitions each broker has, are under-replicated, or have no leader.\n" +
+			"how many partitions each broker has, are under-replicated, or have no leader, and which level of features is in\n" +
+			"force; of one that could be higher, who holds it back.\n" +
 			"A broker that is fenced is down, or has not been heard of for its session's length.",
 		Example: "  klamm cluster status\n" +
 			"  klamm cluster status --log-dirs\n" +
@@ -41,9 +42,10 @@ func newClusterStatus(std streams) *cobra.Command {
 					return err
 				}
 				status := view.status()
-				var failed error
+				levels, failed := view.features(ctx, f.clientID)
+				status.Features = levels
 				if dirs {
-					failed = status.addLogDirs(ctx, client)
+					failed = errors.Join(failed, status.addLogDirs(ctx, client))
 				}
 				if asJSON {
 					return errors.Join(json.NewEncoder(std.out).Encode(status), failed)
@@ -60,14 +62,16 @@ func newClusterStatus(std streams) *cobra.Command {
 
 // clusterStatus is the answer of `klamm cluster status`, as JSON shows it.
 type clusterStatus struct {
-	Cluster         string       `json:"cluster"`
-	Leader          *int32       `json:"controller"` // null: not known
-	Epoch           *int32       `json:"epoch"`
-	Partitions      int          `json:"partitions"`
-	UnderReplicated int          `json:"under_replicated"`
-	Offline         int          `json:"offline"` // without a leader
-	Moving          int          `json:"moving"`
-	Nodes           []nodeStatus `json:"nodes"`
+	Cluster         string `json:"cluster"`
+	Leader          *int32 `json:"controller"` // null: not known
+	Epoch           *int32 `json:"epoch"`
+	Partitions      int    `json:"partitions"`
+	UnderReplicated int    `json:"under_replicated"`
+	Offline         int    `json:"offline"` // without a leader
+	Moving          int    `json:"moving"`
+	// Features are levels in force, and what could be.
+	Features []featureLevel `json:"features"`
+	Nodes    []nodeStatus   `json:"nodes"`
 }
 
 type nodeStatus struct {
@@ -212,6 +216,9 @@ func (s *clusterStatus) print(out io.Writer, dirs bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "cluster\t%s\ncontroller\t%s\npartitions\t%d: %d under-replicated, %d offline, %d moving\n",
 		s.Cluster, controller, s.Partitions, s.UnderReplicated, s.Offline, s.Moving)
+	for _, l := range s.Features {
+		fmt.Fprintf(w, "feature\t%s\n", l)
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/compat-tests/harness"
@@ -47,15 +47,12 @@ func TestRollingUpgrade(t *testing.T) {
 	r.wantLevel(level-1, "after an upgrade")
 
 	r.roll(restart("to next", next), 1)
-	r.wantRefusedLevel(level)
+	r.wantHeldBack(level)
 	r.roll(restart("to next", next), 2, 3)
 	r.wantLevel(level-1, "before it is raised")
 	r.roll(restart("back", this))
 	r.roll(restart("to next", next))
-	if err := r.updateFeature(level, false); err != nil {
-		t.Fatalf("raise %s to %d: %v", metadataFeature, level, err)
-	}
-	r.wantLevel(level, "after it was raised")
+	r.raiseLevel(level)
 	r.wantTooOld(this, level)
 	r.wantTooOld(earlier, level)
 	r.roll(restart("at the new level", next))
@@ -101,36 +98,33 @@ func (r *clusterRun) wantLevel(want int16, when string) {
 	}
 }
 
-func (r *clusterRun) updateFeature(level int16, downgrade bool) error {
-	req := kmsg.NewPtrUpdateFeaturesRequest()
-	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
-	u.Feature, u.MaxVersionLevel, u.UpgradeType = metadataFeature, level, 1
-	if downgrade {
-		u.UpgradeType = 2
-	}
-	req.FeatureUpdates = append(req.FeatureUpdates, u)
-	resp, err := req.RequestWith(r.t.Context(), r.load.client)
-	if err != nil {
-		return err
-	}
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		why := ""
-		if resp.ErrorMessage != nil {
-			why = *resp.ErrorMessage
+// raiseLevel is the second step of an upgrade, tried first.
+func (r *clusterRun) raiseLevel(level int16) {
+	r.t.Helper()
+	for _, args := range [][]string{{"cluster", "upgrade", "--dry-run"}, {"cluster", "upgrade"}} {
+		out, err := r.klamm(args...).run()
+		if err != nil || !strings.Contains(out, "raised") {
+			r.t.Fatalf("klamm %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
-		return fmt.Errorf("%w: %s", err, why)
+		if dry := slices.Contains(args, "--dry-run"); dry {
+			r.wantLevel(level-1, "after a dry run")
+		}
 	}
-	return nil
+	r.wantLevel(level, "after it was raised")
 }
 
-// wantRefusedLevel asks for a level that only some nodes know.
-func (r *clusterRun) wantRefusedLevel(level int16) {
+// wantHeldBack asks for a level that node 1 alone knows.
+func (r *clusterRun) wantHeldBack(level int16) {
 	r.t.Helper()
-	err := r.updateFeature(level, false)
-	if err == nil || !strings.Contains(err.Error(), "INVALID_UPDATE_VERSION") {
-		r.t.Fatalf("%s was raised to %d while nodes do not know that level: %v", metadataFeature, level, err)
+	said, err := r.klamm("cluster", "upgrade", fmt.Sprintf("%s=%d", metadataFeature, level)).run()
+	if err == nil || !strings.Contains(said, "INVALID_UPDATE_VERSION") {
+		r.t.Fatalf("%s was raised to %d while nodes do not know that level: %v %s", metadataFeature, level, err, said)
 	}
-	r.t.Logf("as long as not all nodes know level %d: %v", level, err)
+	r.t.Logf("as long as not all nodes know level %d: %s", level, said)
+	want := fmt.Sprintf("%s %d, %d is held back by 2,3", metadataFeature, level-1, level)
+	if out, err := r.klamm("cluster", "status").run(); err != nil || !strings.Contains(out, want) {
+		r.t.Fatalf("klamm cluster status: %v, want %q in\n%s", err, want, out)
+	}
 }
 
 // wantTooOld starts a node with a binary that does not know the level in force: it says so and
