@@ -26,6 +26,9 @@ import (
 //
 // A topic that is named in several places is answered in one, as in Kafka.
 func (h *Handlers) listOffsets(_ context.Context, _ call, req *kmsg.ListOffsetsRequest) (kmsg.Response, error) {
+	if !validIsolation(req.IsolationLevel) {
+		return refusedOffsets(req), nil
+	}
 	l := listOffsetsCall{req: req, image: h.image(), repeated: repeatedPartitions(req)}
 	l.ask = replica.ListOffsetsRequest{Version: req.Version, ReplicaID: req.ReplicaID, Isolation: replica.Isolation(req.IsolationLevel)}
 	for i := range req.Topics {
@@ -33,6 +36,22 @@ func (h *Handlers) listOffsets(_ context.Context, _ call, req *kmsg.ListOffsetsR
 	}
 	h.replicas.ListOffsets(&l.ask)
 	return l.response(), nil
+}
+
+// refusedOffsets fails the request as a whole, whose isolation level does not exist: with an
+// error wherever a partition is named, and topics without partitions as they came.
+func refusedOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+	for i := range req.Topics {
+		topic := kmsg.NewListOffsetsResponseTopic()
+		topic.Topic = req.Topics[i].Topic
+		for _, p := range req.Topics[i].Partitions {
+			refused := replica.ListOffsetsResult{Err: kafkaerr.UnknownServerError}
+			topic.Partitions = append(topic.Partitions, listOffsetsAnswer(req.Version, p.Partition, &refused))
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp
 }
 
 // listOffsetsCall is a ListOffsets request on its way.
@@ -60,13 +79,9 @@ func (l *listOffsetsCall) resolve(topic *kmsg.ListOffsetsRequestTopic) {
 }
 
 // check is everything that can refuse a partition before its log is asked, in Kafka's
-// order. A bad isolation level fails the request there, which is the same for each
-// partition.
+// order.
 func (l *listOffsetsCall) check(name topicPartition, timestamp int64, visit visit) (replica.TopicIDPartition, error) {
-	switch {
-	case !validIsolation(l.req.IsolationLevel):
-		return replica.TopicIDPartition{}, kafkaerr.UnknownServerError
-	case visit == firstOfMany:
+	if visit == firstOfMany {
 		return replica.TopicIDPartition{}, kafkaerr.InvalidRequest
 	}
 	if err := replica.CheckTimestamp(l.req.Version, timestamp); err != nil {

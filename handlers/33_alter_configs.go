@@ -7,7 +7,7 @@ import (
 )
 
 // AlterConfigs (key 33), versions 0–2: gives resources a new configuration, whole. It is
-// deprecated, since who does not know a key removes it. A request that names a resource
+// deprecated, since who does not know a key removes it. It knows no loggers. A request that names a resource
 // twice is never answered by Kafka; here both get INVALID_REQUEST, as in
 // IncrementalAlterConfigs.
 //
@@ -16,9 +16,9 @@ func (h *Handlers) alterConfigs(ctx context.Context, c call, req *kmsg.AlterConf
 	list := make([]alteredResource, 0, len(req.Resources))
 	for i := range req.Resources {
 		r := &req.Resources[i]
-		resource := alteredResource{configResource: configResource{r.ResourceType, r.ResourceName}}
+		resource := alteredResource{configResource: configResource{r.ResourceType, r.ResourceName}, whole: true}
 		for _, s := range r.Configs {
-			resource.settings = append(resource.settings, setting{s.Name, replaces, s.Value})
+			resource.settings = append(resource.settings, setting{s.Name, kmsg.IncrementalAlterConfigOpSet, s.Value})
 		}
 		list = append(list, resource)
 	}

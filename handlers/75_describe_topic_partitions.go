@@ -76,8 +76,8 @@ func (p *partitionsPage) names(req *kmsg.DescribeTopicPartitionsRequest) (names 
 	slices.Sort(names)
 	names = slices.Compact(names)
 	switch {
-	case len(names) > 0 && names[0] == "":
-		return nil, kafkaerr.UnknownServerError // as in Kafka, where no resource has such a name
+	case req.Cursor == nil && len(names) > 0 && names[0] == "":
+		return nil, kafkaerr.UnknownServerError // as in Kafka, which takes it for where the cursor is
 	case req.Cursor == nil:
 	case !p.all && !slices.Contains(names, first), req.Cursor.Partition < 0:
 		return nil, kafkaerr.InvalidRequest

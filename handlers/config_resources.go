@@ -58,6 +58,7 @@ type configResource struct {
 type alteredResource struct {
 	configResource
 	settings []setting
+	whole    bool // the settings are all that it shall have
 }
 
 // configAnswer is the answer for one resource.
@@ -84,7 +85,7 @@ func (h *Handlers) checkAlterations(list []alteredResource, validateOnly bool) (
 		if times[r.configResource] > 1 {
 			err = kafkaerr.New(kafkaerr.InvalidRequest, "the request names this resource more than once")
 		} else {
-			done, err = h.checkAlteration(r.kind, r.name, r.settings, validateOnly)
+			done, err = h.checkAlteration(r, validateOnly)
 		}
 		answers[i] = configAnswerOf(err)
 		if err == nil && !done {
@@ -134,47 +135,44 @@ type setting struct {
 
 // checkAlteration looks at one resource of a request as far as this broker can
 // (ConfigAdminManager.preprocess). done says that nothing is left to the controller.
-func (h *Handlers) checkAlteration(kind kmsg.ConfigResourceType, name string, settings []setting, validateOnly bool) (done bool, err error) {
-	seen := make(map[string]bool, len(settings))
-	for _, s := range settings {
+func (h *Handlers) checkAlteration(r alteredResource, validateOnly bool) (done bool, err error) {
+	seen := make(map[string]bool, len(r.settings))
+	for _, s := range r.settings {
 		if seen[s.name] {
 			return true, kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("the request names %s more than once", s.name))
 		}
 		seen[s.name] = true
 	}
-	for _, s := range settings {
+	for _, s := range r.settings {
 		if s.value == nil && s.op != kmsg.IncrementalAlterConfigOpDelete {
 			return true, kafkaerr.New(kafkaerr.InvalidRequest, s.name+" is given no value")
 		}
 	}
-	switch kind {
-	case kmsg.ConfigResourceTypeTopic, clientMetricsResource, groupResource:
+	switch {
+	case r.kind == kmsg.ConfigResourceTypeTopic, r.kind == clientMetricsResource, r.kind == groupResource:
 		return false, nil
-	case kmsg.ConfigResourceTypeBroker:
-		return false, h.checkBrokerSettings(name, settings)
-	case kmsg.ConfigResourceTypeBrokerLogger:
-		return true, h.changeLoggers(name, settings, validateOnly)
+	case r.kind == kmsg.ConfigResourceTypeBroker:
+		return false, h.checkBrokerSettings(r)
+	case r.kind == kmsg.ConfigResourceTypeBrokerLogger && !r.whole:
+		return true, h.changeLoggers(r.name, r.settings, validateOnly)
 	default:
-		return true, kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("resource type %d has no configuration", kind))
+		return true, kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("resource type %d has no configuration to be altered so", r.kind))
 	}
 }
 
-// replaces is the operation of AlterConfigs' settings: the whole map is given.
-const replaces kmsg.IncrementalAlterConfigOp = -1
-
-func (h *Handlers) checkBrokerSettings(name string, settings []setting) error {
-	if name != "" {
-		if err := h.checkOwnName(name); err != nil {
+func (h *Handlers) checkBrokerSettings(r alteredResource) error {
+	if r.name != "" {
+		if err := h.checkOwnName(r.name); err != nil {
 			return err
 		}
 	}
-	set := h.image().Config(metadataResource(kmsg.ConfigResourceTypeBroker, name))
-	changes := make(map[string]*string, len(settings))
-	for _, s := range settings {
+	var set map[string]string
+	if !r.whole {
+		set = h.image().Config(metadataResource(kmsg.ConfigResourceTypeBroker, r.name))
+	}
+	changes := make(map[string]*string, len(r.settings))
+	for _, s := range r.settings {
 		switch s.op {
-		case replaces:
-			set = nil
-			changes[s.name] = s.value
 		case kmsg.IncrementalAlterConfigOpSet:
 			changes[s.name] = s.value
 		case kmsg.IncrementalAlterConfigOpDelete:
@@ -189,7 +187,7 @@ func (h *Handlers) checkBrokerSettings(name string, settings []setting) error {
 			return kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("there is no operation %d", s.op))
 		}
 	}
-	return h.configs().CheckDynamic(set, changes, name != "")
+	return h.configs().CheckDynamic(set, changes, r.name != "")
 }
 
 func changedList(set map[string]string, s setting) (string, error) {

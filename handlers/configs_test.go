@@ -136,6 +136,7 @@ func TestIncrementalAlterConfigsRefusedHere(t *testing.T) {
 		{"read-only", incrementalRequest(brokerKind, "1", setting{"node.id", set, new("1")}), kafkaerr.InvalidRequest},
 		{"no list", incrementalRequest(brokerKind, "1", setting{"max.connections", appendTo, new("1")}), kafkaerr.InvalidConfig},
 		{"unknown operation", incrementalRequest(brokerKind, "1", setting{"max.connections", 7, new("1")}), kafkaerr.InvalidRequest},
+		{"negative operation", incrementalRequest(brokerKind, "1", setting{"max.connections", -1, new("1")}), kafkaerr.InvalidRequest},
 		{"other type", incrementalRequest(3, "1"), kafkaerr.InvalidRequest},
 		{"unknown logger", incrementalRequest(loggerKind, "1", setting{"x", set, new("INFO")}), kafkaerr.InvalidConfig},
 		{"unknown level", incrementalRequest(loggerKind, "1", setting{"klamm.wire", set, new("LOUD")}), kafkaerr.InvalidConfig},
@@ -150,6 +151,18 @@ func TestIncrementalAlterConfigsRefusedHere(t *testing.T) {
 	}
 	if len(f.node.calls) > 0 || loggers["klamm.wire"] != "DEBUG" {
 		t.Errorf("something was forwarded, or a level was changed: %v", loggers)
+	}
+}
+
+// AlterConfigs knows no loggers, not even where it would change nothing.
+func TestAlterConfigsKnowsNoLoggers(t *testing.T) {
+	f, _ := withConfigs(t)
+	req := kmsg.NewPtrAlterConfigsRequest()
+	res := kmsg.NewAlterConfigsRequestResource()
+	res.ResourceType, res.ResourceName = loggerKind, "1"
+	req.Resources = append(req.Resources, res)
+	if r := ask[*kmsg.AlterConfigsResponse](t, f, req).Resources[0]; r.ErrorCode != kafkaerr.InvalidRequest.Code || r.ErrorMessage == nil {
+		t.Errorf("%+v", r)
 	}
 }
 

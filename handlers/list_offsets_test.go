@@ -46,6 +46,9 @@ func TestListOffsets(t *testing.T) {
 	twoTopics.Topics = append(twoTopics.Topics, kmsg.ListOffsetsRequestTopic{Topic: "empty"}, listOffsetsRequest(7, -1, 1).Topics[0])
 	isolation := listOffsetsRequest(7, -1, 0, 9)
 	isolation.IsolationLevel = 7
+	mirrored := listOffsetsRequest(7, -1, 0, 0)
+	mirrored.IsolationLevel = -1
+	mirrored.Topics = append(mirrored.Topics, kmsg.ListOffsetsRequestTopic{Topic: "empty"}, listOffsetsRequest(7, -1, 1).Topics[0])
 	for _, c := range []struct {
 		name string
 		req  *kmsg.ListOffsetsRequest
@@ -58,6 +61,7 @@ func TestListOffsets(t *testing.T) {
 		{"named twice, before the timestamp", listOffsetsRequest(7, -7, 0, 1, 0, 0), "t: 0!42 1!35;"},
 		{"a topic in two places, one without partitions", twoTopics, "t: 0=42 1=42;"},
 		{"isolation level", isolation, "t: 0!-1 9!-1;"},
+		{"isolation level, where it answers the request as it came", mirrored, "t: 0!-1 0!-1;empty:;t: 1!-1;"},
 	} {
 		f := newFixture(t)
 		if got := answers(ask[*kmsg.ListOffsetsResponse](t, f, c.req)); got != c.want {

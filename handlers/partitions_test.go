@@ -94,6 +94,8 @@ func TestDescribeTopicPartitions(t *testing.T) {
 		{"a cursor that is not asked for", from("s", 0, describe("t")), "t error=42\n"},
 		{"a negative cursor", from("t", -1, describe("t")), "t error=42\n"},
 		{"no name", describe("t", ""), "t error=-1\n error=-1\n"},
+		{"no name, where the cursor is", from("", 0, describe("t", "")), " error=17\nt error=0" + first + second + "\n"},
+		{"no name, before the cursor", from("t", 1, describe("t", "")), "t error=0" + second + "\n"},
 	} {
 		f := newFixture(t)
 		f.h.config.MaxPartitionsShown = 2
