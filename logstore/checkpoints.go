@@ -53,9 +53,13 @@ func (d *Dir) checkpointPromises() error {
 	d.marks.lock()
 	defer d.marks.unlock()
 	moved := d.movedLogs()
-	for _, l := range moved {
+	backups := make([]int64, len(moved))
+	for i, l := range moved {
 		l.mu.RLock()
 		flushed, point, closed := l.marks.flushed, l.recovery.point, l.closed
+		if backups[i] = noPending; l.recovery.backed {
+			backups[i] = point
+		}
 		l.mu.RUnlock()
 		if !closed {
 			d.marks.setFlushed(l.id, flushed)
@@ -65,7 +69,10 @@ func (d *Dir) checkpointPromises() error {
 	if err := d.marks.write(flushedMarks, recoveryMarks); err != nil {
 		return d.checkpointError(err)
 	}
-	for _, l := range moved {
+	for i, l := range moved {
+		l.mu.Lock()
+		l.recovery.backup = backups[i]
+		l.mu.Unlock()
 		if l.settled() {
 			d.noteSettled(l)
 		}
@@ -111,13 +118,17 @@ func (l *Log) secureStartNow() error {
 
 // checkpointAllLogStarts persists where every log begins.
 func (d *Dir) checkpointAllLogStarts() error {
+	return errors.Join(d.secureStarts(), d.checkpointLogStarts())
+}
+
+func (d *Dir) secureStarts() error {
 	var failed error
 	for _, l := range d.everyLog() {
 		if l.usable() == nil {
 			failed = errors.Join(failed, l.secureStartNow())
 		}
 	}
-	return errors.Join(failed, d.checkpointLogStarts())
+	return failed
 }
 
 // checkpointLogStarts persists where each log begins, as far as that is secured.
@@ -126,7 +137,7 @@ func (d *Dir) checkpointLogStarts() error {
 	defer d.marks.unlock()
 	for _, l := range d.everyLog() {
 		if !l.isClosed() {
-			d.marks.setStart(l.id, l.belowCut(l.securedLogStart(d.marks.persistedRecovery(l.id))))
+			d.marks.setStart(l.id, l.belowCut(l.securedLogStart()))
 		}
 	}
 	if err := d.marks.write(startMarks); err != nil {
@@ -137,19 +148,12 @@ func (d *Dir) checkpointLogStarts() error {
 
 // securedLogStart is the log start that may be persisted, see secureStart. It does not fall
 // behind again when the recovery point does.
-func (l *Log) securedLogStart(persistedRecovery int64) int64 {
+func (l *Log) securedLogStart() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &l.marks
-	m.securedStart = max(m.securedStart, min(m.start, persistedRecovery))
+	m.securedStart = max(m.securedStart, min(m.start, l.recovery.backup))
 	return min(m.start, m.securedStart)
-}
-
-// persistedRecoveryPoint is the recovery point with which a log would start after a crash.
-func (d *Dir) persistedRecoveryPoint(l *Log) int64 {
-	d.marks.lock()
-	defer d.marks.unlock()
-	return d.marks.persistedRecovery(l.id)
 }
 
 // checkpointHighWatermarks persists what is told of the logs' high watermarks.

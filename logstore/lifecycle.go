@@ -209,7 +209,8 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 		}
 	}
 	d.Flush()
-	err := errors.Join(cutErr, d.forgetRenamed(), d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.noteSegments(), d.Err())
+	startErr := d.secureStarts() // while there are segments to read
+	err := errors.Join(cutErr, startErr, d.forgetRenamed(), d.finish(now, logs), d.checkpointPromises(), d.checkpointLogStarts(), d.noteSegments(), d.Err())
 	if err != nil {
 		return fmt.Errorf("close log directory %s: %w", d.o.Path, err)
 	}

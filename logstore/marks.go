@@ -103,15 +103,6 @@ func (m *marks) persisted(id ID) int64 {
 	return max(m.flushed[id.key()], m.recovery[id.name()])
 }
 
-// persistedRecovery is the recovery point of a partition on the disk, -1 if that is not
-// known.
-func (m *marks) persistedRecovery(id ID) int64 {
-	if m.stale[recoveryMarks] {
-		return -1
-	}
-	return m.recovery[id.name()]
-}
-
 // markFile is one of the files.
 type markFile int8
 

@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/producerstate"
@@ -45,7 +46,17 @@ func (l *Log) loadProducersUpTo(now time.Time, start, end int64) error {
 	if err := l.producers.Load(start, end, now); err != nil {
 		return l.readError("load producers of", err)
 	}
+	l.checkBackup()
 	return l.replayProducers(l.producers.EndOffset(), end)
+}
+
+// checkBackup: a snapshot that could not be read is gone.
+func (l *Log) checkBackup() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := &l.recovery; !slices.Contains(l.producers.Snapshots(), r.backup) {
+		r.backup = noPending
+	}
 }
 
 // replayProducers takes in the batches of [from, end), the one that from lies in

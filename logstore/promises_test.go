@@ -169,6 +169,75 @@ func TestDeletedRecordsLeaveTheirProducers(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfTheRecoveryPointStays: a roll has written a newer one, which a start from the
+// recovery point does not believe. The log start moves, and counts on the producers that the
+// recovery point has, then on those of the next one, which is not persisted yet.
+func TestSnapshotOfTheRecoveryPointStays(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		crash := vfs.NewCrash(rand.NewPCG(1, 1))
+		d, _ := mustOpen(t, testOptions(crash.Process()), epochTime, DefaultConfig())
+		l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+		for sequence := range int32(2) {
+			sequenced(t, l, sequence)
+		}
+		d.Flush()
+		if err := d.captureRecoveryPoints(epochTime, d.Logs()); err != nil {
+			t.Fatal(err)
+		}
+		sequenced(t, l, 2)
+		if err := l.Roll(epochTime); err != nil {
+			t.Fatal(err)
+		}
+		if !l.settleRecoveryPoint() || l.RecoveryPoint() != 2 {
+			t.Fatalf("recovery point %d", l.RecoveryPoint())
+		}
+		if err := d.checkpointPromises(); err != nil {
+			t.Fatal(err)
+		}
+		if again {
+			sequenced(t, l, 3)
+			d.Flush()
+			if err := d.captureRecoveryPoints(epochTime, d.Logs()); err != nil || !l.settleRecoveryPoint() {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(l.AdvanceLogStart(1), d.PersistLogStarts(l)); err != nil {
+			t.Fatal(err)
+		}
+		d.Flush()
+		crash.Kill()
+		d.Abandon()
+		d, report := mustOpen(t, testOptions(crash.Process()), epochTime, DefaultConfig())
+		if l = report.Opened[0]; l.LogStart() != 1 {
+			t.Errorf("begins at %d", l.LogStart())
+		}
+		if info := sequenced(t, l, 0); !info.Duplicate || info.FirstOffset != 0 {
+			t.Errorf("a deleted batch is sent again: %+v", info)
+		}
+		d.Abandon()
+	}
+}
+
+// TestProducersOfAnEmptiedLogStay: all records are deleted, and the log is stopped in good order.
+func TestProducersOfAnEmptiedLogStay(t *testing.T) {
+	mem := vfs.NewMem()
+	d, _ := mustOpen(t, testOptions(mem), epochTime, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	sequenced(t, l, 0)
+	d.Flush()
+	if err := errors.Join(l.AdvanceLogStart(1), d.Close(epochTime, 1)); err != nil {
+		t.Fatal(err)
+	}
+	d, report := mustOpen(t, testOptions(mem), epochTime, DefaultConfig())
+	defer d.Abandon()
+	if l = report.Opened[0]; l.LogStart() != 1 || l.LogEnd() != 1 {
+		t.Errorf("the log is [%d, %d)", l.LogStart(), l.LogEnd())
+	}
+	if info := sequenced(t, l, 0); !info.Duplicate {
+		t.Errorf("a deleted batch is sent again: %+v", info)
+	}
+}
+
 // TestCleanStopAfterATruncationKnowsItsProducers: the truncation has removed the snapshot at
 // the recovery point. A clean stop that left it at that would tell the next start that there
 // have never been producers.

@@ -112,7 +112,7 @@ func (d *Dir) newLog(id ID, path string, c Config) *Log {
 	l.onRegionError = l.regionFailed
 	l.config.Store(&c)
 	l.marks.ceiling = noCeiling
-	l.recovery.pending = noPending
+	l.recovery.pending, l.recovery.backup = noPending, noPending
 	l.producers = producerstate.New(producerstate.Options{FS: d.o.FS, Dir: path, CurrentExpiration: d.producerIDExpiration})
 	return l
 }
@@ -499,6 +499,9 @@ func (o *opening) install() error {
 	l.segs = o.segs
 	l.openedClean = o.clean
 	l.recovery.point = min(o.from, l.marks.end)
+	if slices.Contains(l.producers.Snapshots(), o.from) {
+		l.recovery.backed, l.recovery.backup = true, o.from
+	}
 	l.marks.flushed = min(o.persisted, l.marks.end)
 	l.marks.noted = l.marks.flushed
 	l.marks.checkpointedHW = o.d.marks.hw[l.id.name()]

@@ -37,6 +37,12 @@ type recoveryState struct {
 	// file is gone. A start would find the producers in older ones and the batches
 	// behind, but a clean stop must not leave it at that (see loadProducersUpTo).
 	bare bool
+	// backed says that there is a snapshot at point, backup that there is one at this point
+	// of those that were persisted; noPending if there is none. Both snapshots are kept: the
+	// log start may have been persisted because of them (see secureStart).
+	backed        bool
+	pendingBacked bool
+	backup        int64
 }
 
 const noPending = -1
@@ -62,7 +68,10 @@ func (r *recoveryState) noteAppended(now time.Time, n int) {
 
 func (r *recoveryState) lowerTo(o int64) {
 	if r.point > o {
-		r.point, r.bare = o, true
+		r.point, r.bare, r.backed = o, true, false
+	}
+	if r.backup > o {
+		r.backup = noPending
 	}
 	if r.pending > o {
 		r.pending = noPending
@@ -71,7 +80,7 @@ func (r *recoveryState) lowerTo(o int64) {
 
 // restartAt is for a log that was emptied.
 func (r *recoveryState) restartAt(o int64) {
-	*r = recoveryState{point: o, pending: noPending}
+	*r = recoveryState{point: o, pending: noPending, backup: noPending}
 }
 
 // isDue decides whether it is time to move. The directory's sum of bytes is a reason
@@ -205,6 +214,7 @@ type capture struct {
 
 	snapshot  producerstate.Snapshot
 	snapshots []int64 // offsets of those that exist
+	backed    bool    // there will be one at end, or nobody to speak of in it
 	indexes   []*segment.IndexSync
 	epochs    *epoch.PendingFlush
 	files     []vfs.File // to be synced
@@ -262,6 +272,7 @@ func (c *capture) note(now time.Time) (segs []*segment.Segment, hasSnapshot bool
 	l.mu.Unlock()
 	c.snapshot, hasSnapshot = l.producers.EncodeSnapshot()
 	c.snapshots = slices.Clone(l.producers.Snapshots())
+	c.backed = hasSnapshot || slices.Contains(c.snapshots, c.end) || l.producers.IsEmpty()
 	return segs, hasSnapshot, nil
 }
 
@@ -326,7 +337,7 @@ func (c *capture) confirm() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed && l.marks.truncations == c.truncations {
-		l.recovery.pending = c.end
+		l.recovery.pending, l.recovery.pendingBacked = c.end, c.backed
 	}
 }
 
@@ -338,7 +349,7 @@ func (l *Log) settleRecoveryPoint() bool {
 	waiting := r.pending != noPending
 	ripe := waiting && r.pending <= l.marks.flushed
 	if ripe {
-		r.point, r.pending, r.bare = r.pending, noPending, false
+		r.point, r.pending, r.bare, r.backed = r.pending, noPending, false, r.pendingBacked
 		r.bytes = r.pendingBytes
 		r.sinceMs = max(r.sinceMs, l.marks.unflushedSinceMs)
 	}
@@ -349,14 +360,15 @@ func (l *Log) settleRecoveryPoint() bool {
 	return !waiting || ripe
 }
 
-// dropOldSnapshots keeps the snapshots at the base offsets of segments and the newest, and
-// that at the log start.
+// dropOldSnapshots keeps the snapshots at the base offsets of segments and the newest, that at
+// the log start, and those of the recovery point and of the one before that a crash would
+// still go back to: newer ones, which a start from there does not believe, are no substitute.
 // The older ones between them served recovery points that have passed.
 func (l *Log) dropOldSnapshots() {
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	segs := l.segments()
-	bases := make([]int64, 0, len(segs)+1)
+	bases := make([]int64, 0, len(segs)+3)
 	for _, s := range segs {
 		bases = append(bases, s.BaseOffset())
 	}
@@ -364,7 +376,7 @@ func (l *Log) dropOldSnapshots() {
 		return
 	}
 	l.mu.RLock()
-	bases = append(bases, l.marks.securedStart)
+	bases = append(bases, l.marks.securedStart, l.recovery.point, l.recovery.backup)
 	l.mu.RUnlock()
 	if err := l.producers.DeleteStraySnapshots(bases); err != nil {
 		l.dir.o.Logger.Warn("old producer snapshots stay", "log", l.path, "err", err)

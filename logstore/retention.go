@@ -218,7 +218,7 @@ func (l *Log) syncNewStart(victims []victim) error {
 // at the very log start: a start would find older ones to lie below it, and a producer whose
 // newer batches are still there would be out of order for ever when it sends an older one
 // again. Only then may the log start itself be persisted (see securedStart). Nothing is to do
-// if a recovery point has passed the log start, which came with a snapshot of its own.
+// if a recovery point that has a snapshot of its own has passed the log start, and is persisted.
 //
 // The directory must be synced afterwards if wrote is true. victims are segments below the
 // log start that have left the log and still have their files.
@@ -259,7 +259,7 @@ func (l *Log) secureStart(victims []victim) (wrote bool, err error) {
 
 // startSecured tells whether nothing is to do for the log start.
 func (l *Log) startSecured() (start int64, secured bool) {
-	up := l.securedLogStart(l.dir.persistedRecoveryPoint(l))
+	up := l.securedLogStart()
 	start = int64(l.LogStart())
 	return start, up >= start
 }

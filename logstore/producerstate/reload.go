@@ -127,10 +127,7 @@ func (m *Manager) TruncateFully(startAt int64) error {
 func (m *Manager) AdvanceLogStart(logStart int64) {
 	m.forgetDecided(logStart)
 	m.endOffset = max(m.endOffset, logStart)
-	m.snapshotOffset = logStart
-	if latest, ok := m.LatestSnapshot(); ok {
-		m.snapshotOffset = latest
-	}
+	m.snapshotOffset, _ = m.LatestSnapshot() // None: those who produced what is deleted are in no snapshot
 }
 
 // DeleteSnapshotsBefore deletes the snapshot files below an offset.
