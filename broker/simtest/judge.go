@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/klamm-mq/klamm/broker/simtest/check"
@@ -16,6 +17,9 @@ import (
 
 // judgePatience bounds each reading of a topic: nothing befalls the broker meanwhile.
 const judgePatience = time.Minute
+
+// judgePause follows an answer that is to be asked for again.
+const judgePause = 100 * time.Millisecond
 
 // Judge compares what the broker serves with what was promised: as it is, after a last
 // crash, and after an orderly stop and start. In between it looks at the files.
@@ -74,12 +78,9 @@ func (c *Cluster) readAll() {
 type bounds struct{ start, stable, end int64 }
 
 func (c *Cluster) readTopic(ctx context.Context, admin *kadm.Client, name string, partitions int32) {
-	starts, err := admin.ListStartOffsets(ctx, name)
-	c.require("list start offsets", err)
-	stable, err := admin.ListCommittedOffsets(ctx, name)
-	c.require("list last stable offsets", err)
-	ends, err := admin.ListEndOffsets(ctx, name)
-	c.require("list end offsets", err)
+	starts := c.offsets(ctx, "list start offsets", name, admin.ListStartOffsets)
+	stable := c.offsets(ctx, "list last stable offsets", name, admin.ListCommittedOffsets)
+	ends := c.offsets(ctx, "list end offsets", name, admin.ListEndOffsets)
 	all := map[check.Partition]bounds{}
 	for i := range partitions {
 		all[check.Partition{Topic: name, Index: i}] = bounds{starts[name][i].Offset, stable[name][i].Offset, ends[name][i].Offset}
@@ -87,6 +88,21 @@ func (c *Cluster) readTopic(ctx context.Context, admin *kadm.Client, name string
 	records := c.read(ctx, all)
 	for at, b := range all {
 		c.history.Served(at, b.start, b.stable, b.end, records[at])
+	}
+}
+
+// offsets asks until every partition has an answer: leaders may change, and a new one does not
+// know its latest offset at once.
+func (c *Cluster) offsets(ctx context.Context, doing, topic string, ask func(context.Context, ...string) (kadm.ListedOffsets, error)) kadm.ListedOffsets {
+	for {
+		listed, err := ask(ctx, topic)
+		c.require(doing, err)
+		if err = listed.Error(); err == nil {
+			return listed
+		}
+		if !kerr.IsRetriable(err) || !c.sleep(judgePause) {
+			c.require(doing, err)
+		}
 	}
 }
 
