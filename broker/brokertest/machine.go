@@ -27,6 +27,8 @@ type Machine struct {
 	Logger *slog.Logger
 	// Settings, each key=value, are those of every start.
 	Settings []string
+	// Tap is put around each connection that a broker on this machine dials; nil: nothing is.
+	Tap func(address string, c net.Conn) net.Conn
 
 	entropy io.Reader
 }
@@ -70,7 +72,7 @@ func (m *Machine) Env() broker.Env {
 		Listen: func(_ context.Context, address string, _ wire.ListenOptions) (net.Listener, error) {
 			return host.Listen("tcp", address)
 		},
-		Dial:     host.DialContext,
+		Dial:     m.dialFrom(host),
 		FS:       m.FS,
 		Stores:   metalog.FileStores,
 		Reserve:  smallReserve,
@@ -80,6 +82,19 @@ func (m *Machine) Env() broker.Env {
 		Registry: registry,
 		Codecs:   batch.NewCodecs(batch.CodecsOptions{Registerer: registry}),
 		Buffers:  wire.NewBuffers(0),
+	}
+}
+
+func (m *Machine) dialFrom(host *memnet.Host) func(ctx context.Context, network, address string) (net.Conn, error) {
+	if m.Tap == nil {
+		return host.DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := host.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return m.Tap(address, c), nil
 	}
 }
 
