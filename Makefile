@@ -120,11 +120,21 @@ chaos: ## three brokers under faults of a SEED for MINUTES (10): killed, paused,
 	  EVIDENCE=$(CURDIR)/docs/evidence/chaos-cluster.txt \
 	  $(GO) test -count=1 -timeout 24h -v -run $(if $(UNSAFE),UnsafeSettings,ThreeBrokers) ./chaos
 
+# The oldest commit that this one works together with in one cluster.
+FROM ?= 32fbd9ca3858dba9984d4867349049ac035db0ea
+
 .PHONY: upgrade
-upgrade: ## three brokers upgraded one after the other from the commit FROM to this one under load, back, and on to a release with a level more of klamm.metadata (CLIENTS= chooses)
+upgrade: upgrade-from ## three brokers upgraded one after the other from the commit FROM to this one under load, back, and on to a release with a level more of klamm.metadata (CLIENTS= chooses)
 	@mkdir -p docs/evidence
 	cd compat-tests && FROM=$(FROM) CLIENTS=$(CLIENTS) KEEP=$(KEEP) EVIDENCE=$(CURDIR)/docs/evidence/rolling.txt \
 	  $(GO) test -count=1 -timeout 24h -v -run RollingUpgrade ./chaos
+
+# A clone without history gets that commit alone, if its origin gives it.
+.PHONY: upgrade-from
+upgrade-from:
+	@git cat-file -e '$(FROM)^{commit}' 2>/dev/null || \
+	{ test "$$(git rev-parse --is-shallow-repository 2>/dev/null)" = true && git fetch -q --depth 1 origin $(FROM); } || \
+	{ echo "commit $(FROM), to upgrade from, is not in this copy, and its origin does not give it" >&2; exit 1; }
 
 .PHONY: rolling
 rolling: ## three brokers restarted one after the other under load for MINUTES (2); then four, each of which is drained, loses its vote and comes back empty meanwhile (CLIENTS= chooses)

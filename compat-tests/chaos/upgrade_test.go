@@ -14,9 +14,6 @@ import (
 	"github.com/klamm-mq/klamm/compat-tests/harness"
 )
 
-// earliest is the first commit that this one works together with in one cluster.
-const earliest = "32fbd9c"
-
 // metadataFeature decides which records the metadata log may have.
 const metadataFeature = "klamm.metadata"
 
@@ -26,7 +23,7 @@ const metadataFeature = "klamm.metadata"
 func TestRollingUpgrade(t *testing.T) {
 	from := os.Getenv("FROM")
 	if from == "" {
-		from = earliest
+		t.Fatal("FROM must name the commit to upgrade from; `make upgrade` knows one")
 	}
 	this, err := harness.Binary()
 	if err != nil {
@@ -60,7 +57,7 @@ func TestRollingUpgrade(t *testing.T) {
 	compared := r.finish()
 	r.wantAllTooOld(this)
 	r.wantNothingGivenUp()
-	harness.Evidence(t, "commit=%s from=%s restarts=%d longest=%s replicas=%d %s duration=%s result=%s", harness.Commit(), from, len(r.costs),
+	harness.Evidence(t, "commit=%s from=%s restarts=%d longest=%s replicas=%d %s duration=%s result=%s", harness.Commit(), from[:min(len(from), 12)], len(r.costs),
 		r.longest(), compared, r.load.counts(), time.Since(begin).Round(time.Second), result(t))
 }
 
