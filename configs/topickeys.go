@@ -57,7 +57,8 @@ func buildTopicKeys() []Key {
 		{
 			Name: "cleanup.policy", Type: List, Default: "delete", Valid: listOf{elements: oneOf{"compact", "delete"}},
 			Synonyms: same("log.cleanup.policy"),
-			Doc:      "What happens to old records: deleted by age and size, compacted by key, or both. Empty: kept for ever.",
+			Doc: "What happens to old records: deleted by age and size, compacted by key, or both. Empty: kept for ever. " +
+				"Compaction does not exist yet: what only it would remove is kept.",
 		},
 		{
 			Name: "compression.gzip.level", Type: Int, Default: "-1", Valid: rangeOr{inRange(1, 9), gzipUnset},
@@ -97,7 +98,7 @@ func buildTopicKeys() []Key {
 		{
 			Name: "file.delete.delay.ms", Type: Long, Default: "60000", Valid: atLeast(0),
 			Synonyms: same("log.segment.delete.delay.ms"),
-			Doc:      "How long a removed segment stays on disk under another name, for readers that have it open.",
+			Doc:      "How long the directory of a deleted partition stays on disk under another name. Files of removed segments go at once; who reads them has them open.",
 		},
 		{
 			Name: "flush.messages", Type: Long, Default: largest, Valid: atLeast(1),
