@@ -93,6 +93,21 @@ func TestEnvelopeGoesToTheController(t *testing.T) {
 	}
 }
 
+// A client whose request the active controller does not know, since it is of an older release,
+// keeps its connection and is told.
+func TestOlderControllerIsTold(t *testing.T) {
+	f, _ := newControlFixture(t)
+	f.node.err = fmt.Errorf("call the controller: %w", kafkaerr.New(kafkaerr.UnsupportedVersion, "it is older"))
+	added := ask[*kmsg.AddRaftVoterResponse](t, f, &kmsg.AddRaftVoterRequest{Version: 1})
+	if added.ErrorCode != kafkaerr.UnsupportedVersion.Code || *added.ErrorMessage != "it is older" {
+		t.Errorf("add: %+v", added)
+	}
+	removed := ask[*kmsg.RemoveRaftVoterResponse](t, f, &kmsg.RemoveRaftVoterRequest{})
+	if removed.ErrorCode != kafkaerr.UnsupportedVersion.Code || *removed.ErrorMessage != "it is older" {
+		t.Errorf("remove: %+v", removed)
+	}
+}
+
 // What is in an envelope may be anything.
 func TestBadEnvelope(t *testing.T) {
 	f, active := newControlFixture(t)

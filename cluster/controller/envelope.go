@@ -107,7 +107,11 @@ func SealAnswer(env *kmsg.EnvelopeRequest, f Forwarded, resp kmsg.Response, at m
 // OpenAnswer unwraps the answer to call. The error is that of the envelope: it wraps
 // kafkaerr.NotController if another node should have been asked.
 func OpenAnswer(call Call, sealed *kmsg.EnvelopeResponse) (resp kmsg.Response, at metadata.Position, err error) {
-	if sealed.ErrorCode != 0 {
+	switch sealed.ErrorCode {
+	case 0:
+	case kafkaerr.UnsupportedVersion.Code:
+		return nil, at, fmt.Errorf("forwarded request: %w", errOlder(call.Request))
+	default:
 		return nil, at, fmt.Errorf("forwarded request: %w", kerr.ErrorForCode(sealed.ErrorCode))
 	}
 	b := sealed.ResponseData
@@ -126,6 +130,14 @@ func OpenAnswer(call Call, sealed *kmsg.EnvelopeResponse) (resp kmsg.Response, a
 	}
 	at, _ = PositionOf(&sealed.UnknownTags)
 	return resp, at, nil
+}
+
+// errOlder says that the active controller is of a release that did not have a request yet,
+// or not this version, which the node that was asked has advertised. The client is told, while
+// Kafka's would lose its connection.
+func errOlder(req kmsg.Request) error {
+	return kafkaerr.New(kafkaerr.UnsupportedVersion, fmt.Sprintf("the active controller runs a release that does not know %s version %d; upgrade all nodes first",
+		kmsg.NameForKey(req.Key()), req.GetVersion()))
 }
 
 // appendPrincipal writes type:name in Kafka's form.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,8 +66,9 @@ type remoteController struct {
 	asked  atomic.Int32
 	active atomic.Bool
 	mute   atomic.Bool
-	hosts  sync.Map // of requests in envelopes, by principal
-	knows  sync.Map // controllers, by id
+	older  atomic.Bool // knows no request of a voter
+	hosts  sync.Map    // of requests in envelopes, by principal
+	knows  sync.Map    // controllers, by id
 }
 
 func (r *remoteController) Handle(ctx context.Context, req *wire.Request) wire.Outcome {
@@ -100,6 +102,9 @@ func (r *remoteController) answer(body kmsg.Request) kmsg.Response {
 		r.hosts.Store(f.Principal, true)
 		if !r.active.Load() {
 			return controller.SealAnswer(env, f, nil, at, kafkaerr.NotController)
+		}
+		if r.older.Load() && (f.Key == int16(kmsg.AddRaftVoter) || f.Key == int16(kmsg.RemoveRaftVoter)) {
+			return controller.SealAnswer(env, f, nil, at, kafkaerr.UnsupportedVersion)
 		}
 		inner := kmsg.RequestForKey(f.Key)
 		inner.SetVersion(f.Version)
@@ -195,6 +200,43 @@ func TestChannelAsksTheLeader(t *testing.T) {
 			r.t.Errorf("the other one was asked %d times", n)
 		}
 	})
+}
+
+// A controller of an older release does not know a request that this node has advertised: that
+// is an answer, on which nobody waits for another controller or tries again.
+func TestChannelToAnOlderController(t *testing.T) {
+	channelTest(t, func(r *channelRig) {
+		r.remote[3].active.Store(true)
+		r.remote[3].older.Store(true)
+		r.quorum.lead(3)
+		for i, req := range []kmsg.Request{&kmsg.AddRaftVoterRequest{Version: 1}, &kmsg.RemoveRaftVoterRequest{}} {
+			begin := time.Now()
+			_, _, err := r.ask(req)
+			if !errors.Is(err, kafkaerr.UnsupportedVersion) || errors.Is(err, kafkaerr.NotController) {
+				r.t.Errorf("%T: %v", req, err)
+			}
+			if waited := time.Since(begin); waited > 0 || r.remote[3].asked.Load() != int32(i+1) {
+				r.t.Errorf("%T: %v, asked %d times", req, waited, r.remote[3].asked.Load())
+			}
+			resp := controller.ErrorResponse(req, err)
+			if code, message := errorOf(resp); code != kafkaerr.UnsupportedVersion.Code || !strings.Contains(message, "upgrade all nodes first") {
+				r.t.Errorf("%T: error %d, %s", resp, code, message)
+			}
+		}
+		if _, _, err := r.ask(&kmsg.CreateTopicsRequest{Version: 7}); err != nil {
+			r.t.Errorf("and what it knows: %v", err)
+		}
+	})
+}
+
+func errorOf(resp kmsg.Response) (code int16, message string) {
+	switch resp := resp.(type) {
+	case *kmsg.AddRaftVoterResponse:
+		return resp.ErrorCode, *resp.ErrorMessage
+	case *kmsg.RemoveRaftVoterResponse:
+		return resp.ErrorCode, *resp.ErrorMessage
+	}
+	return 0, ""
 }
 
 func TestChannelAsksItsOwnController(t *testing.T) {
