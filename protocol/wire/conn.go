@@ -49,6 +49,7 @@ type conn struct {
 	lane lane
 	wg   sync.WaitGroup // drains
 	send func()         // lane.drain, made once
+	push func()         // flushOrFail, made once
 
 	lastID      string // the client id of the last request
 	greeting    bool   // only SASL and ApiVersions so far: a preface may still come
@@ -76,6 +77,7 @@ func newConn(s *Server, nc net.Conn, l ListenerInfo) *conn {
 	c.out = output{conn: nc, raw: sendfileConn(nc), pool: s.buffers, watch: &c.watch, room: &s.copies, sent: s.metrics.sent}
 	c.lane = lane{out: &c.out, broken: c.fail, spawn: c.spawnDrain, done: c.requestDone, mute: c.mute, wake: make(chan bool, 1)}
 	c.lane.slots, c.send = c.lane.few[:0], c.lane.drain
+	c.push = c.flushOrFail
 	return c
 }
 
@@ -148,7 +150,7 @@ func (c *conn) read() (*Request, error) {
 	if err := c.in.await(c.awaitUnmuted); err != nil {
 		return nil, err
 	}
-	r := &Request{Conn: &c.info, pool: c.server.buffers}
+	r := &Request{Conn: &c.info, pool: c.server.buffers, flush: c.push}
 	if err := c.in.next(c.ctx, &r.frame); err != nil {
 		return nil, err
 	}
@@ -169,6 +171,13 @@ func (c *conn) flush() error {
 		return nil
 	}
 	return c.out.flush()
+}
+
+// flushOrFail is flush for a request that is about to wait.
+func (c *conn) flushOrFail() {
+	if err := c.flush(); err != nil {
+		c.fail(err)
+	}
 }
 
 // internID keeps the client id of a connection as one string.

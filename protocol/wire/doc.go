@@ -25,7 +25,8 @@
 // when everything before it has been sent.
 //
 // Answers are gathered and flushed when no further complete request has been read, so
-// that a pipelining client costs one write and not one per request.
+// that a pipelining client costs one write and not one per request; or when the next one
+// is about to wait for others (Request.Park).
 //
 // # Mutes
 //

@@ -30,6 +30,7 @@ type Request struct {
 	pool  *Buffers
 	frame frame
 	owned atomic.Bool // the connection's own reference to the frame is still held
+	flush func()      // sends the answers that were gathered before it
 	slots *slots      // nil: not counted against queued.max.requests
 	left  atomic.Bool // the slot was given back
 	clock workClock
@@ -54,8 +55,17 @@ func (r *Request) FreeBody() {
 
 // Park tells the server that the handler is about to wait for something other than its
 // own work (other clients, a quorum), so that it no longer counts against
-// queued.max.requests, nor as work. It may be called more than once.
+// queued.max.requests, nor as work, and answers before it are not kept back for it. It is
+// called on Handle's goroutine, and may be more than once.
 func (r *Request) Park() {
+	r.park()
+	if r.flush != nil {
+		r.flush()
+	}
+}
+
+// park is Park by who does not own the connection's output.
+func (r *Request) park() {
 	r.clock.stop(r.Received)
 	r.leaveSlot()
 }

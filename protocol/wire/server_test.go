@@ -376,6 +376,26 @@ func TestParkAndReserved(t *testing.T) {
 	})
 }
 
+// An answer is not kept back for a request that was read together with its own, and waits: a
+// commit of offsets came minutes late if a JoinGroup was behind it.
+func TestAnswerBeforeARequestThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r := newRig(t, Options{Handler: HandlerFunc(func(ctx context.Context, r *Request) Outcome {
+			if string(r.Body) == "join" {
+				r.Park()
+				<-release
+			}
+			return echo(ctx, r)
+		})})
+		c := r.dial()
+		c.send(metadata(1, "commit"), metadata(2, "join"))
+		c.expect("1:commit")
+		close(release)
+		c.expect("2:join")
+	})
+}
+
 // A connection that ends while its request waits for a place leaves none taken.
 func TestEndWhileWaitingForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

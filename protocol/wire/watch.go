@@ -101,7 +101,7 @@ func (c *conn) checkLimits(now int64, l Limits, starved bool) {
 		c.fail(io.EOF)
 	case c.since.passed(now, slotPatience):
 		if r := c.current.Load(); r != nil {
-			r.Park()
+			r.park()
 		}
 	}
 }
