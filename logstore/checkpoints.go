@@ -47,8 +47,8 @@ func (l *Log) settled() bool {
 }
 
 // checkpointPromises persists the flushed offsets and recovery points of the logs that
-// moved. The values are read while the turn is held, so that a truncation, which
-// lowers them under the same turn, is never undone.
+// moved, and before them where those logs begin. The values are read while the turn is held,
+// so that a truncation, which lowers them under the same turn, is never undone.
 func (d *Dir) checkpointPromises() error {
 	d.marks.lock()
 	defer d.marks.unlock()
@@ -62,12 +62,19 @@ func (d *Dir) checkpointPromises() error {
 		}
 		l.mu.RUnlock()
 		if !closed {
+			d.marks.setStart(l.id, l.belowCut(l.securedLogStart()))
 			d.marks.setFlushed(l.id, flushed)
 			d.marks.setRecovery(l.id, point)
 		}
 	}
-	if err := d.marks.write(flushedMarks, recoveryMarks); err != nil {
+	if err := d.marks.raise(); err != nil {
 		return d.checkpointError(err)
+	}
+	if !d.marks.startsTold {
+		d.marks.note(segmentMarks, true)
+		if err := d.marks.write(segmentMarks); err != nil {
+			return d.checkpointError(err)
+		}
 	}
 	for i, l := range moved {
 		l.mu.Lock()

@@ -1,7 +1,6 @@
 package logstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func (d *Dir) endDistrust() error {
 		return err
 	}
 	d.marks.stale = [numMarkFiles]bool{true, true, true, true, true}
-	if err := cmp.Or(d.marks.writeAll(), d.marks.write(segmentMarks)); err != nil {
+	if err := d.marks.raise(highWatermarkMarks, segmentMarks); err != nil {
 		return err
 	}
 	d.distrust = false

@@ -107,7 +107,7 @@ func (m *Move) seal(now time.Time, hw offset.HighWatermark) error {
 	l.dir.marks.setRecovery(l.id, end)
 	l.dir.marks.setStart(l.id, int64(l.LogStart()))
 	l.dir.marks.setHighWatermark(l.id, int64(hw))
-	if err := l.dir.marks.writeAll(); err != nil {
+	if err := l.dir.marks.raise(highWatermarkMarks); err != nil {
 		return l.dir.checkpointError(err)
 	}
 	return nil
@@ -291,7 +291,7 @@ func (l *Log) leaveTrace() error {
 	d.marks.lock()
 	defer d.marks.unlock()
 	d.marks.setFlushed(l.id, int64(l.Flushed()))
-	if err := d.marks.write(flushedMarks); err != nil {
+	if err := d.marks.raise(); err != nil {
 		return d.checkpointError(err)
 	}
 	return nil

@@ -44,6 +44,11 @@ type marks struct {
 
 	stale [numMarkFiles]bool // the map holds what the file does not
 
+	// startsTold says that there is a segment checkpoint on the disk. It is written only when
+	// that of the log starts says of each log that it does not begin at 0: so what a log lacks
+	// above its log start was not deleted.
+	startsTold bool
+
 	// flushedUnknown says that the flushed offsets could not be read: then nobody can
 	// tell a torn tail from damage, so bad bytes count as damage.
 	flushedUnknown error
@@ -106,8 +111,8 @@ func (m *marks) persisted(id ID) int64 {
 // markFile is one of the files.
 type markFile int8
 
-// The order is that of writing: a recovery point also vouches for what is flushed, so
-// flushed offsets go first when both rise.
+// A recovery point also vouches for what is flushed, so flushed offsets are written first when
+// both rise.
 const (
 	flushedMarks markFile = iota
 	recoveryMarks
@@ -155,7 +160,7 @@ func (m *marks) lower(ts []Truncation) error {
 		m.setStart(id, min(t.To, m.start[id.name()]))
 		m.setHighWatermark(id, min(t.To, m.hw[id.name()]))
 	}
-	return m.writeAll()
+	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks)
 }
 
 // knows tells whether anything is known under the id or name of a partition.
@@ -218,9 +223,11 @@ func (m *marks) prune(names map[checkpoint.TopicPartition]bool) {
 	}
 }
 
-// writeAll writes what is promised of the logs, not what is only known of their segments.
-func (m *marks) writeAll() error {
-	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks)
+// raise writes what has risen. A log start comes before the promises of what lies above it,
+// also if both were forgotten with a log that starts afresh: else the log would seem to have
+// lost its beginning.
+func (m *marks) raise(more ...markFile) error {
+	return m.write(append([]markFile{startMarks, flushedMarks, recoveryMarks}, more...)...)
 }
 
 // write brings those files up to date that are behind. A file whose write failed stays
@@ -247,7 +254,7 @@ func (m *marks) writeOne(f markFile) error {
 	case startMarks:
 		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.LogStartFile), m.start)
 	case segmentMarks:
-		return checkpoint.WriteSegments(m.fs, m.file(checkpoint.SegmentsFile), m.segments)
+		return m.writeSegments()
 	default:
 		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.HighWatermarkFile), m.hw)
 	}

@@ -415,6 +415,9 @@ func (r *OpenReport) sort() {
 func (j *openJob) settle() {
 	d := j.d
 	for _, o := range j.opened {
+		if name := o.l.id.name(); o.segs[0].BaseOffset() > d.marks.start[name] {
+			d.marks.setStart(o.l.id, o.l.marks.start) // of Kafka's, which does not write it
+		}
 		switch registered := d.register(o.l); {
 		case registered && o.l.future:
 			j.report.Futures = append(j.report.Futures, o.l)

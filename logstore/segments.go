@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
@@ -27,10 +28,16 @@ import (
 //
 // What was cut off, emptied, deleted from between others, or replaced by an older copy is
 // damage then, before anybody reads the log, follows or elects this replica. So is a log
-// that begins above a segment that was noted and that nobody has deleted. The checkpoint itself
+// that begins above a segment that was noted and that nobody has deleted, or above the log start
+// that is in the checkpoint: retention moves that first. The checkpoint of segments itself
 // promises nothing: where it is missing, or older than the files, they are looked into.
 //
-// Where topics are compacted, a segment of Kafka's may end below the next one.
+// Where it is missing, the log starts prove nothing either: Kafka writes none of a log that
+// begins with its first segment, and on a disk without any room retention goes on without (see
+// deleteSegments).
+//
+// Where topics are compacted, a segment of Kafka's may end below the next one. Those that have
+// come after the last one that was noted are not Kafka's.
 
 func (m *marks) loadSegments(warn func(err error)) error {
 	var bad *checkpoint.FormatError
@@ -40,7 +47,23 @@ func (m *marks) loadSegments(warn func(err error)) error {
 		segments, err = map[checkpoint.TopicIDPartition][]checkpoint.Segment{}, nil
 	}
 	m.segments = segments
+	if err == nil && bad == nil {
+		_, err = m.fs.Stat(m.file(checkpoint.SegmentsFile))
+		m.startsTold = err == nil
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
 	return err
+}
+
+// writeSegments writes the segment checkpoint, after the log starts, see startsTold.
+func (m *marks) writeSegments() error {
+	if err := m.write(startMarks); err != nil {
+		return err
+	}
+	m.startsTold = true // also if it fails: the file may be there
+	return checkpoint.WriteSegments(m.fs, m.file(checkpoint.SegmentsFile), m.segments)
 }
 
 func (m *marks) setSegments(id ID, ended []checkpoint.Segment) {
@@ -65,6 +88,7 @@ func (m *marks) pruneSegments(have map[checkpoint.TopicIDPartition]bool) {
 // voidSegments removes the file where there is no room to write it.
 func (m *marks) voidSegments() error {
 	m.note(segmentMarks, true)
+	m.startsTold = false
 	if err := m.fs.Remove(m.file(checkpoint.SegmentsFile)); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -159,15 +183,19 @@ func (o *opening) checkSegments(start int64, n int) error {
 	return o.checkEnd(last, o.from)
 }
 
-// checkBeginning: whatever was noted below the first segment, retention has deleted, or a
-// truncation, both of which say so before they do.
+// checkBeginning: whatever is missing between the log start and the first segment, retention has
+// deleted, or a truncation, both of which say so before they do.
 func (o *opening) checkBeginning(start int64) error {
-	first := o.segs[0].BaseOffset()
+	first, m := o.segs[0].BaseOffset(), o.d.marks
 	for _, k := range o.known {
-		if o.d.marks.startUnknown == nil && k.End > start && k.End <= min(first, o.persisted) {
+		if m.startUnknown == nil && k.End > start && k.End <= min(first, o.persisted) {
 			return o.damage(o.l.file(segment.FileName(k.Base, segment.LogSuffix)), -1, max(k.Base, start),
 				fmt.Errorf("the segment that reaches from offset %d to %d is missing; the log starts at %d", k.Base, k.End, start))
 		}
+	}
+	if m.startUnknown == nil && m.startsTold && start < min(first, o.persisted) {
+		return o.damage(o.l.path, -1, start,
+			fmt.Errorf("what lies below offset %d is missing; the log starts at %d, and was flushed up to %d", first, start, o.persisted))
 	}
 	return nil
 }
@@ -185,9 +213,18 @@ func (o *opening) checkEnd(s *segment.Segment, end int64) error {
 	if err != nil {
 		return unreadable(s.Path(), err)
 	}
-	compacted := o.l.Config().Compact && !noted && s.Size() > 0 && next < end
-	if next == end || compacted {
+	if next == end || !noted && s.Size() > 0 && o.mayEndEarly(s, next, end) {
 		return nil
 	}
 	return o.damage(s.Path(), s.Size(), min(next, end), fmt.Errorf("the segment has to end at offset %d, but it ends at %d", end, next))
+}
+
+// mayEndEarly: Kafka has compacted the last records of s away, or its leader has, and the gap is
+// wider than one segment can express (see Log.roll).
+func (o *opening) mayEndEarly(s *segment.Segment, next, end int64) bool {
+	if !o.l.Config().Compact || next >= end {
+		return false
+	}
+	n := len(o.known)
+	return n == 0 || s.BaseOffset() < o.known[n-1].End || end-next > math.MaxInt32/2
 }
