@@ -49,7 +49,7 @@ func TestOffsetsRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	const text = "0\n3\na.b-c_d 0 9223372036854775807\nb 2 0\nb 10 4711\n"
-	if got := get(t, fs); got != text {
+	if got := withoutSum(get(t, fs)); got != text {
 		t.Errorf("file\n%s, want\n%s", got, text)
 	}
 	got, err := ReadOffsets(fs, testFile)
@@ -135,7 +135,7 @@ func TestEpochsRoundTrip(t *testing.T) {
 	if err := WriteEpochs(fs, testFile, want); err != nil {
 		t.Fatal(err)
 	}
-	if got := get(t, fs); got != "0\n2\n0 0\n3 4711\n" {
+	if got := withoutSum(get(t, fs)); got != "0\n2\n0 0\n3 4711\n" {
 		t.Errorf("file %q", got)
 	}
 	got, err := ReadEpochs(fs, testFile)
@@ -165,7 +165,6 @@ func TestTolerance(t *testing.T) {
 	want := map[TopicPartition]int64{{"a", 0}: 1, {"b", 1}: 2}
 	for name, text := range map[string]string{
 		"plain":           "0\n2\na 0 1\nb 1 2\n",
-		"no last end":     "0\n2\na 0 1\nb 1 2",
 		"Windows":         "0\r\n2\r\na 0 1\r\nb 1 2\r\n",
 		"spaces and tabs": "0\n2\n  a   0\t1 \nb 1  2\n\n\n",
 	} {

@@ -26,6 +26,9 @@
 // last line, and is keyed by topic id, so that a topic created again under an old name
 // never inherits the old one's flushed offset. So it is with what the second knows.
 //
+// In Kafka's files with offsets or epochs the checksum is white space at the end of the last line,
+// which Kafka passes over (see withSum).
+//
 // Every write goes through vfs.WriteFileAtomic: a crash leaves the old file or the new
 // one. A file that is missing or empty reads as no entries, as in Kafka. Anything else
 // that cannot be read is a *FormatError naming file and line.

@@ -23,6 +23,9 @@ func ReadEpochs(fsys vfs.FS, name string) ([]EpochEntry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSum(name, data); err != nil {
+		return nil, err
+	}
 	var entries []EpochEntry
 	err = decode(name, data, func(fields [][]byte) error {
 		if len(fields) != 2 {
@@ -51,14 +54,14 @@ func ReadEpochs(fsys vfs.FS, name string) ([]EpochEntry, error) {
 // EncodeEpochs is the content of a leader-epoch checkpoint.
 func EncodeEpochs(entries []EpochEntry) []byte {
 	var line []byte
-	return encode(len(entries), func(yield func([]byte)) {
+	return withSum(encode(len(entries), func(yield func([]byte)) {
 		for _, e := range entries {
 			line = strconv.AppendInt(line[:0], int64(e.Epoch), 10)
 			line = append(line, ' ')
 			line = strconv.AppendInt(line, e.StartOffset, 10)
 			yield(line)
 		}
-	})
+	}))
 }
 
 // WriteEpochs replaces a leader-epoch checkpoint, durably.

@@ -30,6 +30,9 @@ func ReadOffsets(fsys vfs.FS, name string) (map[TopicPartition]int64, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSum(name, data); err != nil {
+		return nil, err
+	}
 	offsets := make(map[TopicPartition]int64)
 	err = decode(name, data, func(fields [][]byte) error {
 		if len(fields) != 3 {
@@ -73,5 +76,5 @@ func WriteOffsets(fsys vfs.FS, name string, offsets map[TopicPartition]int64) er
 			yield(line)
 		}
 	})
-	return vfs.WriteFileAtomic(fsys, name, data)
+	return vfs.WriteFileAtomic(fsys, name, withSum(data))
 }
