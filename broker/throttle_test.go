@@ -17,7 +17,14 @@ import (
 // fill writes about that many bytes into partition 0 of a topic, as fast as they are taken.
 func (c *nodes) fill(topic string, size int) {
 	c.t.Helper()
-	client := c.client(1, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(64<<10))
+	c.fillBatches(topic, size, 64<<10)
+}
+
+// fillBatches is fill with batches that are nearly as large as is said.
+func (c *nodes) fillBatches(topic string, size, batchSize int) {
+	c.t.Helper()
+	client := c.client(1, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(int32(batchSize)), kgo.ProducerLinger(50*time.Millisecond))
 	defer client.Close()
 	value := make([]byte, 10<<10)
 	for i := range value {
@@ -124,6 +131,35 @@ func TestThrottledReassignment(t *testing.T) {
 				c.throttle(100<<20, nil)
 				if took := c.moved("slow", 2); took > 3*time.Second {
 					t.Errorf("%v after the throttle was lifted", took)
+				}
+			})
+		})
+	}
+}
+
+// TestThrottleOfLargeBatches: an answer that ends in the midst of a batch would send most of it
+// twice, and count it, so that the replica gets less than the throttle lets through.
+func TestThrottleOfLargeBatches(t *testing.T) {
+	const size, rate = 40 << 20, 4 << 20
+	for _, batchSize := range []int{400 << 10, 600 << 10, 1_000_000, 2 << 20} {
+		t.Run(fmt.Sprint(batchSize), func(t *testing.T) {
+			clusterTest(t, threeCombined, func(c *nodes) {
+				c.start(1, 2, 3)
+				c.place("t", 1)
+				c.admin(1, func(ctx context.Context, adm *kadm.Client) {
+					_, err := adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr("10000000")}}, "t")
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				c.fillBatches("t", size, batchSize)
+				c.throttle(rate, map[string]string{"t": "*"})
+				c.move(map[string][]int32{"t": {3}})
+				want := time.Duration(float64(size) / rate * float64(time.Second))
+				took := c.moved("t", 3)
+				t.Logf("%d bytes at %d in a second took %v", size, rate, took)
+				if took < want*9/10 || took > want*11/10 {
+					t.Errorf("want %v", want)
 				}
 			})
 		})

@@ -397,6 +397,7 @@ func (m *logModel) read(t *rapid.T) {
 		Offset:   rapid.Int64Range(m.start, m.end).Draw(t, "from"),
 		MaxBytes: rapid.IntRange(0, 2000).Draw(t, "max bytes"),
 		MinOne:   rapid.Bool().Draw(t, "min one"),
+		Whole:    rapid.Bool().Draw(t, "whole"),
 		Aborted:  rapid.Bool().Draw(t, "aborted"),
 	}
 	// Bounds are where batches begin: the high watermark, the last stable offset.
@@ -436,10 +437,21 @@ func (m *logModel) read(t *rapid.T) {
 		t.Fatalf("read %+v: %d bytes do not hold the first batch of %d", p, len(got), first)
 	case len(got) > p.MaxBytes && (!p.MinOne || len(got) > first):
 		t.Fatalf("read %+v: %d bytes", p, len(got))
+	case p.Whole && len(got) >= first && !slices.Contains(batchEnds(want), len(got)):
+		t.Fatalf("read %+v: %d bytes end in the midst of a batch", p, len(got))
 	}
 	if p.Aborted {
 		m.checkAborted(t, p.Offset, p.Offset+1, info.Aborted)
 	}
+}
+
+// batchEnds are the places at which the batches end.
+func batchEnds(batches []byte) (ends []int) {
+	for at := 0; at < len(batches); {
+		at += batch.View(batches[at:]).Size()
+		ends = append(ends, at)
+	}
+	return ends
 }
 
 // checkAborted: all that have records in [from, to) must be there, and no other than

@@ -16,6 +16,7 @@ type ReadParams struct {
 	MaxBytes int
 	UpTo     int64 // exclusive bound: no batch that ends above it
 	MinOne   bool  // the first batch comes whole even if larger than MaxBytes
+	Whole    bool  // no batch but the first is cut short by MaxBytes, at the cost of a look at each
 	Aborted  bool  // list the aborted transactions in what was read, for read_committed
 }
 
@@ -58,8 +59,8 @@ func (l *Log) bounds() bounds {
 	return bounds{segs: l.segs, start: l.marks.start, end: l.marks.end, endPos: l.marks.endPos}
 }
 
-// Read returns a region of whole batches that begins with the one that holds
-// p.Offset; the last batch may be cut short by MaxBytes. An offset at or above UpTo,
+// Read returns a region of batches that begins with the one that holds p.Offset; the
+// last batch may be cut short by MaxBytes, unless p.Whole. An offset at or above UpTo,
 // but within the log, finds nothing. The error is of kind OffsetOutOfRange for an
 // offset outside of [log start, log end], or the storage's.
 func (l *Log) Read(p ReadParams) (ReadInfo, error) {
@@ -101,7 +102,7 @@ func (l *Log) read(b bounds, p ReadParams) (ReadInfo, error) {
 			return ReadInfo{}, err
 		}
 		r, err := b.segs[i].Read(segment.ReadParams{
-			Offset: p.Offset, MaxPos: maxPos, MaxBytes: p.MaxBytes, MinOne: p.MinOne, OnReadError: l.onRegionError,
+			Offset: p.Offset, MaxPos: maxPos, MaxBytes: p.MaxBytes, MinOne: p.MinOne, Whole: p.Whole, OnReadError: l.onRegionError,
 		})
 		if err != nil {
 			return ReadInfo{}, err

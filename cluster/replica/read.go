@@ -157,6 +157,8 @@ func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes i
 	if want.FetchOffset < bound && (maxBytes > 0 || minOne) && !r.heldBack(at) {
 		info, err := p.readLog(logstore.ReadParams{
 			Offset: want.FetchOffset, MaxBytes: maxBytes, UpTo: bound, MinOne: minOne, Aborted: skipsAborted(r),
+			// What a follower cannot append is sent again, and would count twice.
+			Whole: at.throttled,
 		})
 		if err != nil {
 			return result, fmt.Errorf("read %s-%d at %d: %w", p.opts.Topic, p.opts.ID.Partition, want.FetchOffset, err)

@@ -224,6 +224,7 @@ func (g *golden) read(d *datadriven.TestData) string {
 		MaxPos:   g.arg(d, "max-pos", g.s.Size()),
 		MaxBytes: int(g.arg(d, "max", 1<<20)),
 		MinOne:   d.HasArg("min-one"),
+		Whole:    d.HasArg("whole"),
 	})
 	switch {
 	case err != nil:

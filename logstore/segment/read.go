@@ -16,6 +16,7 @@ type ReadParams struct {
 	MaxPos   int64 // exclusive bound in the file; Size() for no bound
 	MaxBytes int
 	MinOne   bool // the first batch comes whole even if larger than MaxBytes (KIP-74)
+	Whole    bool // no batch but the first is cut short by MaxBytes
 	// OnReadError hears of the file system's errors when somebody copies from the region;
 	// nil = nobody does. That a truncation has cut a region short is none.
 	OnReadError func(error)
@@ -26,7 +27,7 @@ type ReadResult struct {
 	// Found is false if every batch of the segment ends below the offset: the reader
 	// goes on with the next segment.
 	Found bool
-	// Region holds whole batches, the last of which may be cut short by MaxBytes. It is
+	// Region holds batches, the last of which may be cut short by MaxBytes. It is
 	// nil if MaxPos or MaxBytes leave nothing; else the caller releases it.
 	Region wire.Region
 	// First is the batch that holds the offset, or else the first one above it.
@@ -98,11 +99,32 @@ func (s *Segment) read(f *openFile, p ReadParams) (ReadResult, error) {
 	if n <= 0 {
 		return r, nil
 	}
+	if p.Whole && n > first.Size {
+		if n, err = s.wholeBatches(f, first, n); err != nil {
+			return ReadResult{}, err
+		}
+	}
 	if err := s.verify(f, first.Pos, first.Pos+n); err != nil {
 		return ReadResult{}, err
 	}
 	r.Region = &region{s: s, file: f, pos: first.Pos, n: int(n), failed: p.OnReadError}
 	return r, nil
+}
+
+// wholeBatches is how many of the n bytes from a batch on are batches that end there.
+func (s *Segment) wholeBatches(f *openFile, first BatchPos, n int64) (int64, error) {
+	end := first.Pos + n
+	w := s.walkFrom(f, first.Pos, s.Size(), s.base)
+	defer w.close()
+	for {
+		v, pos, err := w.next()
+		if err != nil {
+			return 0, err
+		}
+		if v == nil || pos+int64(v.Size()) > end {
+			return pos - first.Pos, nil
+		}
+	}
 }
 
 // Lookup finds the batch that holds an offset, or else the first one above it; found is
