@@ -30,8 +30,8 @@ func TestVoterWithoutItsMetadata(t *testing.T) {
 		clusterTest(t, threeCombined, func(c *nodes) {
 			c.start(1, 2, 3)
 			c.createTopic(1, "t", 3)
-			c.inSync(1, "t")
 			other := lost%3 + 1
+			c.inSync(other, "t")
 			_, before := c.quorumOf(other)
 			directories := c.directories(other, "t", lost)
 			c.kill(lost)
