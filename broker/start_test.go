@@ -130,6 +130,26 @@ func TestMetadataIsLost(t *testing.T) {
 	})
 }
 
+// A configuration that names the cluster, as container images have it, does not make a new
+// disk one whose metadata log has been lost.
+func TestNewDiskOfANamedCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := brokertest.NewMachine(t)
+		m.Settings = append(m.Settings, "cluster.id=5L6g3nShT-eMCtK--X86sw")
+		env := m.Env()
+		env.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		b, err := broker.Start(t.Context(), brokertest.Config(t, m.Settings...), env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		brokertest.Stop(t, b)
+		if log.Len() > 0 {
+			t.Errorf("the first start warns:\n%s", &log)
+		}
+	})
+}
+
 // A start that waits for the disk says in which step it did.
 func TestSlowStepIsNamedInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

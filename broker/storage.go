@@ -145,7 +145,7 @@ func (b *Broker) openMetadata(context.Context) error {
 	options := metalog.Options{
 		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), ClusterID: clusterID,
 		Dir: filepath.Join(b.metadataDir.Path(), metadataLogName), FS: b.env.FS, Stores: b.env.Stores, Reserve: b.env.Reserve,
-		Joined: b.cfg.ControllerRole && b.metadataDir.ClusterID() != "", IDs: b.env.Entropy,
+		Joined: b.cfg.ControllerRole && b.metadataDir.Joined(), IDs: b.env.Entropy,
 		BootstrapSelf: b.foundsAtOnce(), MayBootstrap: b.mayBootstrap, Bootstrap: first,
 		PublishWhenTold: !b.foundsAlone(), Publishers: publishers, Voters: b.voters(),
 		Fatal: b.fail, Logger: b.loggers.logger("klamm.metalog"), Registerer: b.env.Registry,

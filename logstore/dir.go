@@ -253,6 +253,14 @@ func (d *Dir) ClusterID() string {
 	return d.meta.clusterID
 }
 
+// Joined tells whether the directory belonged to a cluster before it was opened: that a
+// configuration names one says nothing of where the directory has been.
+func (d *Dir) Joined() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meta.joined
+}
+
 // PreviousBrokerEpoch is the broker epoch of the clean stop that ended the last run;
 // -1 and false after a crash, or in a new directory.
 func (d *Dir) PreviousBrokerEpoch() (epoch int64, clean bool) {

@@ -22,6 +22,7 @@ type meta struct {
 	nodeID      int32
 	clusterID   string
 	directoryID uuid.UUID
+	joined      bool // the file named a cluster before this run
 }
 
 // loadMeta reads the identity of the directory o describes, or gives it one. It
@@ -45,6 +46,7 @@ func loadMeta(o *DirOptions) (meta, error) {
 	if err := m.check(file, o.NodeID, o.ClusterID); err != nil {
 		return meta{}, err
 	}
+	m.joined = m.clusterID != ""
 	return m.complete(o, file)
 }
 
