@@ -309,36 +309,3 @@ func (m *Manager) DamagedReplicas() (ids []TopicIDPartition) {
 	}
 	return ids
 }
-
-// Close flushes and closes every directory, with brokerEpoch in its clean shutdown
-// marker. Produces that wait are answered by that flush; fetches and what still waits
-// after it are cut off.
-func (m *Manager) Close(brokerEpoch int64) error {
-	m.isr.stop()
-	m.creations.stop()
-	m.fetchers.stop()
-	m.moves.close()
-	m.fetches.Close()
-	m.deletes.Close()
-	var errs []error
-	for _, d := range m.dirs {
-		errs = append(errs, m.closeDirectory(d, brokerEpoch))
-	}
-	m.produces.Close()
-	return errors.Join(errs...)
-}
-
-func (m *Manager) closeDirectory(d *directory, brokerEpoch int64) error {
-	if d.committer == nil { // never saw metadata
-		return d.Close(time.Now(), brokerEpoch)
-	}
-	d.committer.Stop()
-	m.onFlushed(d.Flush())
-	for _, h := range m.all() {
-		if h.at().dir == d {
-			m.carryOut(h, h.Retire(kafkaerr.NotLeaderOrFollower))
-		}
-	}
-	d.keeper.Stop()
-	return d.Close(time.Now(), brokerEpoch)
-}

@@ -77,7 +77,8 @@
 // # Locks
 //
 //	Partition.role → Partition.mu  →  locks of logstore
-//	Manager.applying → moving.turn, a step of a move, and never the other way round
+//	Manager.applying → moving.turn, a step of a move, and never the other way round; a disk
+//	                 that hangs there is not waited for (finishBound)
 //	fetchers.mu      which fetcher a replica has; nothing is called under it
 //	Manager.mu       the map of partitions; nothing is called under it
 //	purgatory's      no Operation is called under it

@@ -41,6 +41,7 @@ type moves struct {
 	byID    map[TopicIDPartition]*moving
 	queue   []*moving
 	orphans map[*moving]struct{}
+	hung    map[*directory]int // copies that nobody waits for any more to be begun
 	workers int
 	stopped bool
 	running sync.WaitGroup // Add only under mu and before stopped
@@ -69,6 +70,7 @@ type moving struct {
 
 func (s *moves) init(m *Manager) {
 	s.m, s.byID, s.orphans = m, make(map[TopicIDPartition]*moving), make(map[*moving]struct{})
+	s.hung = make(map[*directory]int)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.pace.limit = m.opts.MoveBytesPerSecond
 }
@@ -90,14 +92,17 @@ func (s *moves) state() (n, maxLag int) {
 	return len(s.byID), maxLag
 }
 
-var errOrphan = kafkaerr.New(kafkaerr.KafkaStorageError, "the log directory hangs with an earlier copy of the replica")
+var (
+	errOrphan = kafkaerr.New(kafkaerr.KafkaStorageError, "the log directory hangs with an earlier copy of the replica")
+	errHung   = kafkaerr.New(kafkaerr.KafkaStorageError, "the log directory hangs")
+)
 
 // begin has a replica moved; its copy may have been begun by an earlier run.
 func (s *moves) begin(now time.Time, h *hosted, to *directory) error {
 	if s.hasOrphan(h.ID(), to) {
 		return errOrphan
 	}
-	move, err := to.BeginMove(now, h.at().log)
+	move, err := s.beginCopy(now, h.at().log, to)
 	if err != nil {
 		return err
 	}
@@ -116,6 +121,60 @@ func (s *moves) begin(now time.Time, h *hosted, to *directory) error {
 		go s.work()
 	}
 	return nil
+}
+
+// beginCopy is BeginMove for those for whom metadata waits: where the disk hangs, they are
+// told so after finishBound, and the next ones at once. Whatever comes of the copy then is
+// thrown away.
+func (s *moves) beginCopy(now time.Time, from *logstore.Log, to *directory) (*logstore.Move, error) {
+	if s.isHung(to) {
+		return nil, errHung
+	}
+	type begun struct {
+		move *logstore.Move
+		err  error
+	}
+	done, forsaken := make(chan begun), make(chan struct{})
+	go func() {
+		move, err := to.BeginMove(now, from)
+		select {
+		case done <- begun{move, err}:
+		case <-forsaken:
+			s.throwAway(to, from, move, err)
+		}
+	}()
+	timer := time.NewTimer(finishBound)
+	defer timer.Stop()
+	select {
+	case b := <-done:
+		return b.move, b.err
+	case <-timer.C:
+		s.noteHung(to, +1)
+		close(forsaken)
+		return nil, errHung
+	}
+}
+
+func (s *moves) isHung(d *directory) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hung[d] > 0
+}
+
+func (s *moves) noteHung(d *directory, more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hung[d] += more
+}
+
+// throwAway ends a copy that nobody waits for.
+func (s *moves) throwAway(to *directory, from *logstore.Log, move *logstore.Move, err error) {
+	if err == nil {
+		err = move.Cancel(time.Now())
+	}
+	s.noteHung(to, -1)
+	s.m.opts.Logger.Warn("log directory answers again: a copy is thrown away that nobody waits for any more",
+		"dir", to.Path(), "log", from.ID(), "err", err)
 }
 
 // end stops the move of a replica, if there is one, and throws the copy away. When it
@@ -197,6 +256,15 @@ func (x *moving) cancel(now time.Time) {
 	}
 	if err := x.move.Cancel(now); err != nil {
 		x.to.warn("copy of a replica was not removed", x.h, err)
+	}
+}
+
+// giveUp lets no copy become a log any more, whoever still works on it and waits for a disk.
+func (s *moves) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.byID {
+		x.move.GiveUp()
 	}
 }
 

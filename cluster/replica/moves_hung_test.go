@@ -144,3 +144,80 @@ func TestOldDiskHangsWhileAMoveIsFinished(t *testing.T) {
 		expect(t, "all", h.all(id), numbered(0, 2))
 	}, withFS(disk.wrap))
 }
+
+// TestNewDiskHangsWhileAMoveBegins: who asks is told so, metadata is not held up, and when the
+// disk answers again nothing is left of the copy.
+func TestNewDiskHangsWhileAMoveBegins(t *testing.T) {
+	for name, is := range map[string]func(c *hookfs.Call) bool{
+		"directory": func(c *hookfs.Call) bool { return c.Op == hookfs.Mkdir && strings.HasPrefix(c.Name, "/d2/t-0.") },
+		"file":      func(c *hookfs.Call) bool { return c.Op == hookfs.Write && strings.HasPrefix(c.Name, "/d2/t-0.") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var disk hanging
+			movers(t, func(h *mover) {
+				id := h.in("t", "/d1")
+				h.must(id, "0")
+				disk.hang(is)
+				for _, bound := range []time.Duration{finishBound, 0} {
+					began := time.Now()
+					expectError(t, "move", h.alter("t", "/d2"), "KAFKA_STORAGE_ERROR")
+					if took := time.Since(began); took > bound {
+						t.Errorf("the answer takes %s", took)
+					}
+				}
+				h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Leader: new(int32(1))})
+				h.must(id, "1")
+				expect(t, "elsewhere it can go", h.alter("t", "/d3"), error(nil))
+				time.Sleep(time.Second)
+				expect(t, "moved", h.where("t"), "/d3 lag 0")
+				disk.heal()
+				time.Sleep(2 * time.Minute)
+				for _, d := range h.dirs {
+					expect(t, "copies in "+d.Path(), len(d.Futures()), 0)
+				}
+				h.mustAlter("t", "/d2")
+				time.Sleep(time.Second)
+				expect(t, "moved", h.where("t"), "/d2 lag 0")
+				expect(t, "all", h.all(id), numbered(0, 2))
+			}, withFS(disk.wrap))
+		})
+	}
+}
+
+// TestStopDoesNotWaitForAHungDisk: neither for who moves a replica there, nor for the directory
+// itself. The others are closed, and what was acknowledged is there.
+func TestStopDoesNotWaitForAHungDisk(t *testing.T) {
+	for name, is := range map[string]func(c *hookfs.Call) bool{
+		"move":      func(c *hookfs.Call) bool { return isSync(c) && strings.HasPrefix(c.Name, "/d2/t-0.") },
+		"directory": func(c *hookfs.Call) bool { return isSync(c) && strings.HasPrefix(c.Name, "/d2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var disk hanging
+			synctest.Test(t, func(t *testing.T) {
+				h := newMover(t, withFS(disk.wrap))
+				h.start()
+				id := h.in("t", "/d1")
+				h.must(id, "0")
+				disk.hang(is)
+				h.mustAlter("t", "/d2")
+				synctest.Wait()
+				expect(t, "hangs", disk.hung.Load() > 0, true)
+				began := time.Now()
+				err := h.m.Close(7)
+				if took := time.Since(began); took > finishBound+closeBound {
+					t.Errorf("the stop takes %s", took)
+				}
+				if name == "directory" {
+					expectError(t, "stop", err, "KAFKA_STORAGE_ERROR")
+				}
+				disk.heal()
+				synctest.Wait()
+				h.start()
+				expect(t, "all", h.all(id), numbered(0, 1))
+				h.must(id, "1")
+				time.Sleep(time.Minute)
+				h.stop()
+			})
+		})
+	}
+}

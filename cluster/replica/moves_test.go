@@ -30,15 +30,20 @@ const held = 1
 func movers(t *testing.T, f func(h *mover), change ...func(*harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &mover{assigned: map[TopicIDPartition]uuid.UUID{}}
-		h.harness = newHarness(t, append([]func(*harness){withDirs("/d1", "/d2", "/d3"), withOptions(func(o *Options) {
-			o.MoveBytesPerSecond = h.limit.Load
-			o.AssignDirectory = func(id TopicIDPartition, dir uuid.UUID) { h.assigned[id] = dir }
-		})}, change...)...)
+		h := newMover(t, change...)
 		h.start()
 		f(h)
 		h.stop()
 	})
+}
+
+func newMover(t *testing.T, change ...func(*harness)) *mover {
+	h := &mover{assigned: map[TopicIDPartition]uuid.UUID{}}
+	h.harness = newHarness(t, append([]func(*harness){withDirs("/d1", "/d2", "/d3"), withOptions(func(o *Options) {
+		o.MoveBytesPerSecond = h.limit.Load
+		o.AssignDirectory = func(id TopicIDPartition, dir uuid.UUID) { h.assigned[id] = dir }
+	})}, change...)...)
+	return h
 }
 
 // in creates a topic of one partition in a directory.
