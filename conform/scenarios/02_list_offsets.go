@@ -202,6 +202,10 @@ func listRequests(r *conform.R) {
 		since(2, "isolation 3", func(q req) { q.IsolationLevel = 3 }),
 		since(2, "isolation -1", func(q req) { q.IsolationLevel = -1 }),
 		since(2, "isolation 3, unknown topic", func(q req) { q.IsolationLevel = 3; q.Topics[0].Topic = r.Name("nope") }),
+		since(2, "isolation 3, a partition twice, a topic without any", func(q req) {
+			q.IsolationLevel, q.Topics[0].Partitions = 3, append(q.Topics[0].Partitions, *part(q))
+			q.Topics = append(q.Topics, q.Topics[0], kmsg.ListOffsetsRequestTopic{Topic: r.Name("nope")})
+		}),
 		replica("of the leader", r.Node(0)), replica("5000", 5000), replica("-2", -2), replica("-3", -3), replica("0", 0),
 		with("replica 5000, unknown topic", func(q req) { q.ReplicaID = 5000; q.Topics[0].Topic = r.Name("nope") }),
 		since(10, "timeout 0", func(q req) { q.TimeoutMillis = 0 }),

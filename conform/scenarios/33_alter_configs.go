@@ -95,6 +95,7 @@ func alterConfigsRefused(r *conform.R) {
 			{"unknown resource type", alter(v, unknownResource, "x", "flush.ms", "5")},
 			{"resource type 5", alter(v, 5, "x", "flush.ms", "5")},
 			{"loggers", alter(v, loggerResource, nodeName(r), "root", "INFO")},
+			{"loggers, without a level", alter(v, loggerResource, nodeName(r))},
 		} {
 			c.req.ValidateOnly = true
 			r.Send(label(v, "%s", c.title), c.req)

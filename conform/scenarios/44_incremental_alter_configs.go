@@ -149,6 +149,8 @@ func changeRefused(r *conform.R) {
 			{"key twice, set and deleted", change(topicResource, t, operation{set, "flush.ms", five}, operation{remove, "flush.ms", nil})},
 			{"operation 4", change(topicResource, t, operation{4, "flush.ms", five})},
 			{"operation -1", change(topicResource, t, operation{-1, "flush.ms", five})},
+			{"operation 4 of brokers", change(brokerResource, "", operation{4, "log.retention.ms", five})},
+			{"operation -1 of brokers", change(brokerResource, "", operation{-1, "log.retention.ms", five})},
 			{"broker's synonym", change(topicResource, t, operation{set, "log.flush.interval.ms", five})},
 			{"resource type 0", change(unknownResource, "x", operation{set, "flush.ms", five})},
 			{"resource type 5", change(5, "x", operation{set, "flush.ms", five})},

@@ -105,6 +105,8 @@ func topicPartitionsCursors(r *conform.R) {
 	all.ResponsePartitionLimit = 1
 	r.Send("of all topics, from the first partition on", all)
 	r.Send("at an unknown topic that is asked for", cursorAt(r, partitionsOf(r, "a", "aa", "b"), "aa", 0))
+	r.Send("at an empty name that is asked for", cursorAt(r, partitionsOf(r, "a", "="), "=", 0))
+	r.Send("behind an empty name that is asked for", cursorAt(r, partitionsOf(r, "a", "="), "a", 1))
 }
 
 // topicPartitionsInternal describes a topic that brokers keep for themselves.
