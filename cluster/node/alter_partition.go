@@ -176,12 +176,15 @@ func ISRResults(changes []*replica.ISRChange, reply kmsg.Response, err error) []
 var errNoISRAnswer = fmt.Errorf("AlterPartition was not answered for the partition: %w", kafkaerr.UnknownServerError)
 
 func fillISRResults(changes []*replica.ISRChange, resp *kmsg.AlterPartitionResponse, results []replica.ISRResult) {
+	at := make(map[replica.TopicIDPartition]int, len(changes))
+	for i, c := range changes {
+		at[c.ID] = i
+	}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			id := replica.TopicIDPartition{TopicID: t.TopidID, Partition: p.Partition}
-			i := slices.IndexFunc(changes, func(c *replica.ISRChange) bool { return c.ID == id })
+			i, asked := at[replica.TopicIDPartition{TopicID: t.TopidID, Partition: p.Partition}]
 			switch {
-			case i < 0:
+			case !asked:
 			case p.ErrorCode != 0:
 				results[i] = replica.ISRResult{Err: kerr.ErrorForCode(p.ErrorCode)}
 			default:

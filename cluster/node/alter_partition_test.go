@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +64,71 @@ func TestISRChangesShareARequest(t *testing.T) {
 			t.Errorf("answers %+v", results)
 		}
 	})
+}
+
+// TestManyISRChangesTakeSeveralRequests: a broker that many partitions' followers have left
+// proposes that for all of them at once, and each hears of its own.
+func TestManyISRChangesTakeSeveralRequests(t *testing.T) {
+	const partitions = 10 * maxISRChanges
+	bubble(t, func(t *testing.T, r rig) {
+		if err := r.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		sent := []int{0}
+		r.c.script(func(req kmsg.Request) (kmsg.Response, metadata.Position, error) {
+			alter, ok := req.(*kmsg.AlterPartitionRequest)
+			if !ok {
+				return obliging(req)
+			}
+			time.Sleep(10 * time.Millisecond)
+			n := 0
+			for _, topic := range alter.Topics {
+				n += len(topic.Partitions)
+			}
+			sent = append(sent, n)
+			return alterAll(alter), metadata.Position{}, nil
+		})
+		heard := make(chan int32, partitions)
+		changes := manyISRChanges(partitions)
+		for _, change := range changes {
+			r.AlterPartition(change, func(res replica.ISRResult) {
+				if res.PartitionEpoch == change.PartitionEpoch+1 || change.ID.Partition == 1 && errors.Is(res.Err, kafkaerr.IneligibleReplica) {
+					heard <- change.ID.Partition
+				}
+			})
+		}
+		for range partitions {
+			<-heard
+		}
+		if most := slices.Max(sent); most > maxISRChanges || len(sent) < 10 || len(sent) > 13 {
+			t.Errorf("partitions by request: %v", sent)
+		}
+	})
+}
+
+// manyISRChanges are of a hundred partitions a topic, in the order in which they are sent.
+func manyISRChanges(n int) []*replica.ISRChange {
+	changes := make([]*replica.ISRChange, n)
+	for i := range changes {
+		changes[i] = isrChangeOf(int32(i % 100))
+		changes[i].ID.TopicID = uuid.UUID{byte(i / 100)}
+	}
+	return changes
+}
+
+// BenchmarkISRResults hands out the answers of full requests: twice the partitions are to take
+// twice the time.
+func BenchmarkISRResults(b *testing.B) {
+	for _, n := range []int{maxISRChanges, 2 * maxISRChanges} {
+		changes := manyISRChanges(n)
+		resp := alterAll(AlterPartitionRequest(1, 7, changes))
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			for b.Loop() {
+				ISRResults(changes, resp, nil)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/partition")
+		})
+	}
 }
 
 // A change that is asked for again may come after the one that metadata has replaced it by.
