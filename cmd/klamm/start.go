@@ -78,8 +78,8 @@ func newStart(std streams) *cobra.Command {
 	return cmd
 }
 
-// logs is where a running broker speaks: through a logger, and beside it the one line
-// that says that it is ready, whatever the level.
+// logs is where a running broker speaks: through a logger, and beside it when it is ready,
+// whatever the level.
 type logs struct {
 	out    io.Writer
 	json   bool
@@ -118,7 +118,8 @@ func inWords(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// ready prints the line that says that the broker accepts requests.
+// ready says that the broker accepts requests, and who it is: a block for people, a line for
+// programs.
 func (l *logs) ready(cfg *configs.Broker, b *broker.Broker, took time.Duration) {
 	image := b.Image()
 	facts := []any{
@@ -135,11 +136,17 @@ func (l *logs) ready(cfg *configs.Broker, b *broker.Broker, took time.Duration) 
 		slog.New(slog.NewJSONHandler(l.out, nil)).Info("klamm ready", facts...)
 		return
 	}
-	line := "klamm ready:"
+	fmt.Fprint(l.out, readyBlock(facts))
+}
+
+// readyBlock has a line for each fact, which are names and values in turn.
+func readyBlock(facts []any) string {
+	var block strings.Builder
+	block.WriteString("klamm ready\n")
 	for i := 0; i < len(facts); i += 2 {
-		line += fmt.Sprintf(" %s=%v", facts[i], facts[i+1])
+		fmt.Fprintf(&block, "  %-11s %v\n", facts[i], facts[i+1])
 	}
-	fmt.Fprintln(l.out, line)
+	return block.String()
 }
 
 func adminURL(b *broker.Broker) string {
