@@ -98,6 +98,9 @@ func (q *quiet) note(id raft.ServerID, target raft.ServerAddress, args *raft.App
 	defer q.mu.Unlock()
 	q.sent++
 	q.term = max(q.term, args.Term)
+	if err == nil {
+		q.isBack(id) // also one that refuses: Raft is to hear of a later term, and lead no more
+	}
 	if err != nil || !resp.Success || resp.Term > args.Term {
 		delete(q.peers, id)
 		return
@@ -119,6 +122,10 @@ func (q *quiet) note(id raft.ServerID, target raft.ServerAddress, args *raft.App
 		}
 	}
 	q.peers[id] = h
+}
+
+// isBack ends the waits for a peer. Callers hold mu.
+func (q *quiet) isBack(id raft.ServerID) {
 	if back := q.absent[id]; back != nil {
 		close(back)
 		delete(q.absent, id)

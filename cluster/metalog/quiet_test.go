@@ -1,6 +1,7 @@
 package metalog
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,5 +90,37 @@ func TestIdleLeaderIsQuiet(t *testing.T) {
 				t.Errorf("a commit was known everywhere after %v", took)
 			}
 		}
+	})
+}
+
+// TestVoterIsBackWithALaterTerm: it was a candidate, and died. The leader, which is not followed
+// by it any more, must hear of the term: else the two would ignore each other for ever, as long
+// as the leader has a majority without it.
+func TestVoterIsBackWithALaterTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.close()
+		lead := c.leader()
+		lead.mustPropose("before")
+		c.wantConverged()
+		away := c.followers()[0]
+		away.kill()
+		lead.mustPropose("meanwhile")
+		<-time.After(time.Second)
+		store, err := openStore(&Options{Dir: "/metadata", FS: away.disk.Process(), Stores: FileStores})
+		if err != nil {
+			t.Fatal(err)
+		}
+		term, err := store.GetUint64([]byte("CurrentTerm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(store.SetUint64([]byte("CurrentTerm"), term+3), store.Close()); err != nil {
+			t.Fatal(err)
+		}
+		away.start()
+		c.eventually("it has what was proposed meanwhile", func() bool { return away.has("meanwhile") })
+		c.leader().mustPropose("after")
+		c.wantConverged()
 	})
 }
