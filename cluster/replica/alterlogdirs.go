@@ -155,7 +155,7 @@ func (m *Manager) settlePlace(h *hosted, p *metadata.Partition) {
 		m.opts.AssignDirectory(h.ID(), at.dir.DirectoryID())
 		return
 	}
-	id := logstore.ID{Topic: h.Topic(), TopicID: h.ID().TopicID, Partition: h.ID().Partition}
+	id := h.logID()
 	for _, d := range h.takeLeft() {
 		if d == at.dir {
 			continue

@@ -97,11 +97,13 @@ func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
 			m.carryOut(h, h.Retire(goneBecause(topic)))
 			m.moves.end(now, h)
 			m.dropCopies(now, h.ID())
-			switch at := h.at(); {
-			case at.log != nil:
+			if at := h.at(); at.log != nil {
 				byDir[at.dir] = append(byDir[at.dir], at.log)
-			case h.remains != nil:
-				failed[h.remains] = append(failed[h.remains], logstore.ID{Topic: topic.Name(), TopicID: topic.ID, Partition: change.Index})
+			}
+			for _, d := range m.dirs { // also where it was before, and is missing
+				if d.offline() == nil {
+					failed[d] = append(failed[d], h.logID())
+				}
 			}
 		}
 	}
@@ -205,8 +207,10 @@ func (m *Manager) create(now time.Time, id TopicIDPartition, topic string, p *me
 	if h := m.failed[id]; h != nil {
 		return h
 	}
-	if m.hasFuture(id) {
-		return &hosted{failed: errNoDirectory} // what it is a copy of is somewhere
+	// What there is a copy of is in the directory that is not here. If all are, it had no records
+	// yet, and with them no files, or nothing that anybody was promised to be on the disk.
+	if m.hasFuture(id) && m.anyDirOffline() {
+		return &hosted{failed: errNoDirectory}
 	}
 	dir, err := m.chooseDirectory(p)
 	if wanted := m.preferences.take(topicPartition{topic, id.Partition}); wanted != nil && err == nil && wanted.offline() == nil {

@@ -312,6 +312,42 @@ func TestChangesDuringAMove(t *testing.T) {
 	})
 }
 
+// TestCopyOfAnEmptyReplica: a log without records has no files, but its copy does. A crash in
+// between must not leave the replica offline for good.
+func TestCopyOfAnEmptyReplica(t *testing.T) {
+	movers(t, func(h *mover) {
+		id := h.in("t", "/d1")
+		h.limit.Store(held)
+		h.mustAlter("t", "/d2")
+		expect(t, "a copy", h.count("-future"), 1)
+		h.crash()
+		h.limit.Store(0)
+		h.start()
+		h.must(id, "a")
+		time.Sleep(maxPaceWait * 2)
+		expect(t, "moved", h.where("t"), "/d2 lag 0")
+		expect(t, "records", h.all(id), []string{"a"})
+	})
+}
+
+// TestNoMemoryOfAReplicaThatLeft: a replica has moved, and the process died before the
+// directory that it has left forgot it. The replica is taken away, and comes back: there it
+// may begin.
+func TestNoMemoryOfAReplicaThatLeft(t *testing.T) {
+	movers(t, func(h *mover) {
+		id := h.in("t", "/d1")
+		h.must(id, "a")
+		h.mustAlter("t", "/d2")
+		time.Sleep(5 * time.Minute)
+		expect(t, "moved", h.where("t"), "/d2 lag 0")
+		h.crash()
+		h.start()
+		h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Replicas: []int32{2}, ISR: []int32{2}, Leader: new(int32(2))})
+		h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Replicas: []int32{1, 2}, Directories: []uuid.UUID{h.dirID("/d1"), uuid.DirUnassigned}, ISR: []int32{1}, Leader: new(int32(1))})
+		expect(t, "here again", h.where("t"), "/d1 lag 0")
+	})
+}
+
 // TestCopyOfADamagedReplica is kept as long as the replica: it may be all that can be read.
 func TestCopyOfADamagedReplica(t *testing.T) {
 	movers(t, func(h *mover) {

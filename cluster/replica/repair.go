@@ -51,12 +51,25 @@ func (m *Manager) repair(now time.Time, h *hosted, p *metadata.Partition, c Topi
 	}
 }
 
+// setAside takes care of what there is of a replica, also of the memory of a directory where it
+// was before: no empty log may be begun there as long as it lasts.
 func (m *Manager) setAside(now time.Time, h *hosted) error {
 	if at := h.at(); at.log != nil {
-		return at.dir.SetAside(now, at.log)
+		if err := at.dir.SetAside(now, at.log); err != nil {
+			return err
+		}
 	}
-	if h.remains == nil { // it is on a disk that is gone
-		return nil
+	for _, d := range m.dirs {
+		if d.offline() != nil {
+			continue
+		}
+		if err := d.SetAsideFailed(now, h.logID()); err != nil {
+			return err
+		}
 	}
-	return h.remains.SetAsideFailed(now, logstore.ID{Topic: h.Topic(), TopicID: h.ID().TopicID, Partition: h.ID().Partition})
+	return nil
+}
+
+func (h *hosted) logID() logstore.ID {
+	return logstore.ID{Topic: h.Topic(), TopicID: h.ID().TopicID, Partition: h.ID().Partition}
 }
