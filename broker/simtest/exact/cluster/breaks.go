@@ -51,6 +51,11 @@ const (
 	ForgottenSignals
 	// NoWalks has sessions told of nothing, and never walked.
 	NoWalks
+	// WritesDuringMove has a replica that moves go on with its old log after the end of it was
+	// copied, for a moment.
+	WritesDuringMove
+	// MoveUnsynced takes what a move has copied last as flushed without syncing it.
+	MoveUnsynced
 )
 
 // walkEvery is how often sessions are walked in full.
@@ -211,19 +216,38 @@ func (l *forgetfulLog) AppendAsLeader(p logstore.AppendParams) (logstore.AppendI
 
 // brokenFS is the file system of a process, with the lies of a broken one.
 func (w *world) brokenFS(n *node, fs vfs.FS) vfs.FS {
-	if w.opts.Break != RecoveredTailUnsynced {
+	if w.opts.Break != RecoveredTailUnsynced && w.opts.Break != MoveUnsynced {
 		return fs
 	}
 	return &liar{FS: fs, n: n}
 }
 
-// liar leaves out the syncs of logs while they are recovered.
+// lies tells whether syncs of logs are left out now.
+func (n *node) lies() bool {
+	return n.recovering && n.w.opts.Break == RecoveredTailUnsynced || n.moving && n.w.opts.Break == MoveUnsynced
+}
+
+// finishLate ends a move for WritesDuringMove.
+func (b *broker) finishLate(x *moving) {
+	log, err := b.finish(x)
+	if err != nil || b.n.crashed {
+		b.moveOver(x)
+		return
+	}
+	b.after(b.w.plan.maxDelay, "move ends late", func() {
+		if !x.over {
+			b.takeOver(x, log)
+		}
+	})
+}
+
+// liar leaves out the syncs of logs while they are recovered, or moved.
 type liar struct {
 	vfs.FS
 	n *node
 }
 
-// OpenFile gives a file whose syncs are left out during recovery.
+// OpenFile gives a file whose syncs may be left out.
 func (l *liar) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
 	f, err := l.FS.OpenFile(name, flag, perm)
 	if err != nil || !strings.HasSuffix(name, ".log") {
@@ -232,7 +256,7 @@ func (l *liar) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, erro
 	return &lyingFile{f, l.n}, nil
 }
 
-// OpenSyncer gives a syncer that does nothing during recovery.
+// OpenSyncer gives a syncer that may do nothing.
 func (l *liar) OpenSyncer(dir string) (vfs.Syncer, error) {
 	s, err := l.FS.OpenSyncer(dir)
 	if err != nil {
@@ -246,9 +270,9 @@ type lyingFile struct {
 	n *node
 }
 
-// Sync does nothing during recovery.
+// Sync does nothing while its node lies.
 func (f *lyingFile) Sync() error {
-	if f.n.recovering {
+	if f.n.lies() {
 		return nil
 	}
 	return f.File.Sync()
@@ -259,9 +283,9 @@ type lyingSyncer struct {
 	n *node
 }
 
-// SyncAll does nothing during recovery, and lays the liar's files bare otherwise.
+// SyncAll does nothing while its node lies, and lays the liar's files bare otherwise.
 func (s *lyingSyncer) SyncAll(files []vfs.File) error {
-	if s.n.recovering {
+	if s.n.lies() {
 		return nil
 	}
 	bare := make([]vfs.File, len(files))

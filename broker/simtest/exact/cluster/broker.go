@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	member "github.com/klamm-mq/klamm/cluster/node"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/logstore"
+	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
 	"github.com/klamm-mq/klamm/protocol/uuid"
@@ -47,18 +47,23 @@ type broker struct {
 	image       *metadata.Image // applied; nil before the first
 	inService   bool            // unfenced, as the last heartbeat said
 	stopping    bool
+
+	moves   map[replica.TopicIDPartition]*moving
+	futures []placed // copies that an earlier process has begun, until metadata is applied
 }
 
 // partition is a replica of this process.
 type partition struct {
 	*replica.Partition
-	id      replica.TopicIDPartition
-	topic   string
-	log     *logstore.Log // nil if there is none that can be used
-	d       *directory
-	remains bool // there are files, which could not be opened
-	waiting []*attempt
-	judged  judged
+	id        replica.TopicIDPartition
+	topic     string
+	log       *logstore.Log // nil if there is none that can be used
+	d         *directory
+	remains   bool         // there are files, which could not be opened
+	left      []*directory // where it has been
+	assigning bool         // the controller is being told where it is
+	waiting   []*attempt
+	judged    judged
 }
 
 func newBroker(n *node) *broker {
@@ -66,6 +71,7 @@ func newBroker(n *node) *broker {
 	b := &broker{
 		w: n.w, n: n, parts: make(map[replica.TopicIDPartition]*partition), fetchers: make(map[fetcherKey]*fetcher),
 		fetchedBy: make(map[replica.TopicIDPartition]*fetcher),
+		moves:     make(map[replica.TopicIDPartition]*moving),
 		epoch:     -1, previousEpoch: -1,
 		sessions: fetchsession.NewCache(fetchsession.Options{Rand: r, WalkEvery: n.w.opts.Break.walkEvery()}),
 	}
@@ -94,8 +100,27 @@ var _ io.Reader = randReader{}
 func (b *broker) open() error {
 	b.n.recovering = true
 	r := rand.New(rand.NewPCG(b.w.opts.Seed, uint64(b.n.id)<<40|uint64(b.n.life)))
+	fsys := b.n.process()
+	for i := range b.w.plan.directories {
+		if err := b.openDir(fsys, directoryPath(i), randReader{r}); err != nil {
+			return err
+		}
+	}
+	b.previousEpoch = b.cleanStop()
+	return nil
+}
+
+// directoryPath is where a node has its log directories.
+func directoryPath(i int) string {
+	if i == 0 {
+		return "/data"
+	}
+	return fmt.Sprintf("/data%d", i+1)
+}
+
+func (b *broker) openDir(fsys vfs.FS, path string, ids io.Reader) error {
 	dir, err := logstore.OpenDir(logstore.DirOptions{
-		FS: b.n.process(), Path: "/data", NodeID: b.n.id, ClusterID: "exact", Rand: randReader{r},
+		FS: fsys, Path: path, NodeID: b.n.id, ClusterID: "exact", Rand: ids,
 		Logger: slog.New(slog.DiscardHandler), Codecs: b.w.codecs, ReserveBytes: 1,
 	})
 	if err != nil {
@@ -111,9 +136,6 @@ func (b *broker) open() error {
 	}
 	d.keeper = logstore.NewKeeper(dir, o)
 	b.dirs = append(b.dirs, d)
-	if epoch, clean := dir.PreviousBrokerEpoch(); clean {
-		b.previousEpoch = epoch
-	}
 	return nil
 }
 
@@ -333,6 +355,7 @@ func (b *broker) apply(to uint64) {
 			return
 		}
 	}
+	first := b.image == nil
 	b.image = next
 	for topic := range delta.Topics() {
 		for change := range topic.Partitions() {
@@ -340,6 +363,9 @@ func (b *broker) apply(to uint64) {
 				b.change(topic, change)
 			}
 		}
+	}
+	if first {
+		b.resumeMoves()
 	}
 }
 
@@ -355,6 +381,7 @@ func (b *broker) change(topic metadata.TopicChange, change metadata.PartitionCha
 		b.begin(id, topic.Name(), change.New)
 	}
 	if p := b.parts[id]; p != nil && !b.n.crashed {
+		b.settlePlace(p, change.New)
 		b.repair(p, change.New)
 	}
 }
@@ -366,81 +393,12 @@ func (b *broker) begin(id replica.TopicIDPartition, topic string, state *metadat
 	}
 }
 
-// openLogs opens what the directories hold, and sets aside what metadata does not place
-// here.
-func (b *broker) openLogs(image *metadata.Image) error {
-	for _, d := range b.dirs {
-		report, err := d.OpenLogs(context.Background(), logstore.OpenLogsParams{
-			Now: b.w.now, Threads: 1, Config: func(logstore.ID) logstore.Config { return b.w.plan.config },
-		})
-		if err != nil {
-			return err
-		}
-		if err := b.hostFailed(d, report.Failed, image); err != nil {
-			return err
-		}
-		var strays, empty []*logstore.Log
-		for _, l := range report.Opened {
-			p := image.Partition(l.ID().TopicID, l.ID().Partition)
-			switch {
-			case p != nil && slices.Contains(p.Replicas, b.n.id):
-				b.host(&partition{id: replica.TopicIDPartition{TopicID: l.ID().TopicID, Partition: l.ID().Partition}, topic: l.ID().Topic, d: d, log: l}, nil)
-			case l.SizeBytes() == 0:
-				empty = append(empty, l)
-			default:
-				strays = append(strays, l)
-			}
-		}
-		if err := errors.Join(d.DeleteLogs(b.w.now, empty...), d.SetAside(b.w.now, strays...)); err != nil {
-			return err
-		}
-		d.tick()
-	}
-	b.n.recovering = false
-	return nil
-}
-
-// hostFailed makes replicas, offline, of what could not be opened.
-func (b *broker) hostFailed(d *directory, failed []logstore.FailedLog, image *metadata.Image) error {
-	var strays []logstore.ID
-	for _, f := range failed {
-		id := replica.TopicIDPartition{TopicID: f.ID.TopicID, Partition: f.ID.Partition}
-		if p := image.Partition(id.TopicID, id.Partition); p == nil || !slices.Contains(p.Replicas, b.n.id) {
-			strays = append(strays, f.ID)
-			b.w.mended(b.n, id)
-			continue
-		}
-		if !b.w.damaged(b.n, id) {
-			return f.Err
-		}
-		topic := image.TopicByID(id.TopicID).Name // of a directory that is gone nobody else knows it
-		b.w.tracef("%s-%d cannot be opened: %v", topic, id.Partition, f.Err)
-		b.host(&partition{id: id, topic: topic, d: d, remains: true}, fmt.Errorf("%w: %w", kafkaerr.KafkaStorageError, f.Err))
-	}
-	return d.SetAsideFailed(b.w.now, strays...)
-}
-
-// startFailed ends a process that could not open its logs.
-func (b *broker) startFailed(err error) {
-	if b.n.crashed {
-		return
-	}
-	if !b.excused(err) {
-		b.w.fail("CleanRecovery", "broker %d: %v", b.n.id, err)
-	}
-	b.w.tracef("start fails: %v", err)
-	for _, d := range b.dirs {
-		_ = d.Close(b.w.now, -1)
-	}
-	b.n.crashed = true // nothing of it is of use
-}
-
 // excused tells whether an error of the storage is explained by a disk that is full.
 func (b *broker) excused(err error) bool { return logstore.MayPass(err) && b.n.disturbed() }
 
 // add makes a replica that was never here. One that cannot be created comes again.
 func (b *broker) add(id replica.TopicIDPartition, topic string) *partition {
-	p := &partition{id: id, topic: topic, d: b.dirs[0]}
+	p := &partition{id: id, topic: topic, d: b.chooseDirectory(id)}
 	var err error
 	p.log, err = p.d.CreateLog(b.w.now, logstore.ID{Topic: topic, TopicID: id.TopicID, Partition: id.Partition}, b.w.plan.config)
 	switch {
@@ -495,12 +453,20 @@ func (b *broker) remove(id replica.TopicIDPartition) {
 	b.leave(p)
 	b.carryOut(p, p.Retire(kafkaerr.UnknownTopicOrPartition))
 	b.w.mended(b.n, id)
+	b.endMove(p)
+	b.dropCopies(id)
+	if b.n.crashed {
+		return
+	}
+	b.marksMayStay(id)
 	var err error
-	switch {
-	case p.remains:
-		err = p.d.DeleteFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: id.TopicID, Partition: id.Partition})
-	case p.log != nil:
+	if p.log != nil {
 		err = p.d.DeleteLogs(b.w.now, p.log)
+	}
+	for _, d := range b.dirs {
+		if !b.n.crashed {
+			err = errors.Join(err, d.DeleteFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: id.TopicID, Partition: id.Partition}))
+		}
 	}
 	if err != nil && !b.excused(err) {
 		b.w.fail("CleanDeletion", "broker %d deletes %s-%d: %v", b.n.id, p.topic, id.Partition, err)

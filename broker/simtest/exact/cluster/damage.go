@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
@@ -72,7 +74,15 @@ func (w *world) damaged(n *node, id replica.TopicIDPartition) bool {
 
 // mended says that a replica has been begun anew, or is gone.
 func (w *world) mended(n *node, id replica.TopicIDPartition) {
+	delete(n.marksStay, id)
 	w.damages = slices.DeleteFunc(w.damages, func(d damage) bool { return d.node == n && d.id == id })
+}
+
+// forgetDamage is mended for what was damaged in a directory where the replica is no more.
+func (w *world) forgetDamage(n *node, id replica.TopicIDPartition, dir string) {
+	w.damages = slices.DeleteFunc(w.damages, func(d damage) bool {
+		return d.node == n && d.id == id && strings.HasPrefix(d.name, dir+"/")
+	})
 }
 
 // rescue brings back the files of replicas that are the last of their partition.
@@ -142,11 +152,16 @@ func (b *broker) repair(p *partition, state *metadata.Partition) {
 		slices.Contains(state.ISR, b.n.id) || slices.Contains(state.ELR, b.n.id) {
 		return
 	}
+	b.endMove(p)
+	b.dropCopies(p.id)
 	var err error
-	if p.remains {
-		err = p.d.SetAsideFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: p.id.TopicID, Partition: p.id.Partition})
-	} else {
+	if p.log != nil && !b.n.crashed {
 		err = p.d.SetAside(b.w.now, p.log)
+	}
+	for _, d := range b.dirs {
+		if !b.n.crashed {
+			err = errors.Join(err, d.SetAsideFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: p.id.TopicID, Partition: p.id.Partition}))
+		}
 	}
 	if b.n.crashed {
 		return

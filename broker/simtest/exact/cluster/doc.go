@@ -21,7 +21,9 @@
 //	world        the seed's plan, the heap, time
 //	network      messages with delay, loss, duplication, links that are cut in one direction
 //	quorum       the sequencer, and the controller
-//	broker       a process: opens its logs, registers, beats, applies metadata, stops
+//	broker       a process: registers, beats, applies metadata, stops
+//	start        what it finds in its directories
+//	move         replicas that are brought from one directory to another (AlterReplicaLogDirs)
 //	follow       its fetchers
 //	serve        what it answers followers
 //	producer     clients
@@ -60,6 +62,5 @@
 //
 // T8 to T10 and T12 to T15 are about transactions, T17 and T25 about clients.
 //
-// Not in here: moves between the log directories of a broker, which are tested with the
-// manager that makes them (see package replica), and elections that are unclean on purpose.
+// Not in here: elections that are unclean on purpose.
 package cluster

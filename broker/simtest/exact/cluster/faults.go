@@ -27,7 +27,9 @@ import (
 //	damage          of one replica below what was   the same: it is fetched again, unless
 //	                flushed; see damage.go          it is the last; then it stays as it is
 //	administrators  delete topics, give partitions  the same
-//	                other replicas, elect leaders
+//	                other replicas, elect leaders,
+//	                bring replicas to other log
+//	                directories; see move.go
 //
 // With durability=replicated the power fails on one node at a time, while all others are
 // up and in sync: more is not promised.
@@ -69,6 +71,8 @@ func (w *world) fault() {
 	case r == 29:
 		w.damageOne(n)
 		w.bury()
+	case r < 34:
+		w.moveReplica(n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/hookfs"
 )
@@ -19,6 +20,9 @@ type node struct {
 	pausedUntil time.Time
 	crashed     bool // during the event at hand
 	recovering  bool // see RecoveredTailUnsynced
+	moving      bool // see MoveUnsynced
+	// marksStay are logs that have left a disk which was full.
+	marksStay map[replica.TopicIDPartition]bool
 
 	full                 bool      // the disk is
 	wellAt               time.Time // when the broker must have noticed that it is no more
@@ -27,7 +31,7 @@ type node struct {
 }
 
 func newNode(w *world, id int32) *node {
-	n := &node{w: w, id: id, fs: vfs.NewCrash(rand.NewPCG(w.opts.Seed, uint64(100+id)))}
+	n := &node{w: w, id: id, marksStay: map[replica.TopicIDPartition]bool{}, fs: vfs.NewCrash(rand.NewPCG(w.opts.Seed, uint64(100+id)))}
 	n.fs.SetPageSize(w.plan.pageSize)
 	n.fs.SetClock(func() time.Time { return w.now })
 	n.fs.OnSync(n.onSync)

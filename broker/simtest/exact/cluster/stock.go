@@ -156,12 +156,15 @@ func (w *world) unrest() string {
 			all = append(all, fmt.Sprintf("broker %d is behind", n.id))
 			continue
 		}
+		if len(n.b.moves) > 0 {
+			all = append(all, fmt.Sprintf("%d replicas move on %d", len(n.b.moves), n.id))
+		}
 		for _, p := range n.b.order {
 			if p.Failure() != nil {
 				all = append(all, fmt.Sprintf("%s-%d on %d: %v", p.topic, p.id.Partition, n.id, p.Failure()))
 				continue
 			}
-			if int64(p.HighWatermark()) < int64(p.log.LogEnd()) || n.b.dirs[0].flushing {
+			if int64(p.HighWatermark()) < int64(p.log.LogEnd()) || p.d.flushing {
 				all = append(all, fmt.Sprintf("%s-%d on %d: high watermark %d, end %d", p.topic, p.id.Partition, n.id, p.HighWatermark(), p.log.LogEnd()))
 			}
 		}

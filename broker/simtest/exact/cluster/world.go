@@ -42,6 +42,7 @@ type Report struct {
 	GivenUp                                                    int // times that an idempotent producer gave up
 	NotAvailable                                               int // times that a leader did not know its latest offset
 	Deleted                                                    int // topics
+	Moved, Resumed                                             int // replicas: to another directory; of which an earlier process had begun the copy
 	Trace                                                      []string
 }
 
@@ -53,9 +54,9 @@ func (r Report) Faults() int {
 // String is one line.
 func (r Report) String() string {
 	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cuts, %d new controllers, %d damaged replicas, %d full disks; "+
-		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available",
+		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed",
 		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Damaged, r.Full,
-		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable)
+		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed)
 }
 
 // Add adds the counts of another run.
@@ -79,6 +80,8 @@ func (r *Report) Add(o Report) {
 	r.GivenUp += o.GivenUp
 	r.Deleted += o.Deleted
 	r.NotAvailable += o.NotAvailable
+	r.Moved += o.Moved
+	r.Resumed += o.Resumed
 }
 
 // world is one run.
@@ -112,6 +115,7 @@ type world struct {
 type plan struct {
 	nodes, topics, partitions int
 	minISR                    int
+	directories               int  // of a node
 	fsync                     bool // durability; without, only kills
 	preferred                 bool // leaders are balanced
 	impatient                 bool // producers give up what takes long
@@ -166,6 +170,7 @@ func (w *world) draw() plan {
 		p.slowMetadata = time.Duration(r.IntN(120)) * time.Millisecond
 	}
 	p.impatient = w.opts.Seed%4 == 1
+	p.directories = 1 + int(w.opts.Seed%5)/3
 	if w.opts.Seed%3 == 0 {
 		p.config.WriteAheadBytes = int32(16 << (w.opts.Seed / 3 % 9))
 		p.keeper.ColdAfter = time.Duration(w.opts.Seed%200) * time.Millisecond
