@@ -184,6 +184,18 @@ func (b *Broker) CheckDynamic(set map[string]string, changes map[string]*string,
 	return checkStep(b, next)
 }
 
+// CheckDynamicKeys refuses changes that no broker takes, whatever else its configuration is.
+func CheckDynamicKeys(changes map[string]*string) error {
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		if value := changes[name]; value != nil {
+			if err := checkDynamicKey(name, *value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func checkDynamicKey(name, text string) error {
 	refuse := func(format string, args ...any) error {
 		return kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf(format, args...))

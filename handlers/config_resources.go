@@ -9,6 +9,7 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/configs"
+	"github.com/klamm-mq/klamm/protocol"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
@@ -59,6 +60,7 @@ type alteredResource struct {
 	configResource
 	settings []setting
 	whole    bool // the settings are all that it shall have
+	any      bool // of brokers: it need not be this one
 }
 
 // configAnswer is the answer for one resource.
@@ -102,6 +104,9 @@ func (h *Handlers) checkAlterations(list []alteredResource, validateOnly bool) (
 func (h *Handlers) alterResources(ctx context.Context, c call, list []alteredResource, validateOnly bool,
 	pick func(left []int) kmsg.Request, read func(decided kmsg.Response, at int) configAnswer,
 ) []configAnswer {
+	for i := range list {
+		list[i].any = c.request.Conn.Listener.Kind == protocol.ControllerListener
+	}
 	answers, left := h.checkAlterations(list, validateOnly)
 	if len(left) == 0 {
 		return answers
@@ -160,8 +165,10 @@ func (h *Handlers) checkAlteration(r alteredResource, validateOnly bool) (done b
 	}
 }
 
+// checkBrokerSettings looks at settings of all brokers, or of this one. A controller takes those
+// of any, be it down, of which it knows the keys alone.
 func (h *Handlers) checkBrokerSettings(r alteredResource) error {
-	if r.name != "" {
+	if r.name != "" && !r.any {
 		if err := h.checkOwnName(r.name); err != nil {
 			return err
 		}
@@ -186,6 +193,9 @@ func (h *Handlers) checkBrokerSettings(r alteredResource) error {
 		default:
 			return kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf("there is no operation %d", s.op))
 		}
+	}
+	if r.name != "" && h.checkOwnName(r.name) != nil {
+		return configs.CheckDynamicKeys(changes)
 	}
 	return h.configs().CheckDynamic(set, changes, r.name != "")
 }

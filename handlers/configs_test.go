@@ -9,7 +9,9 @@ import (
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/configs"
+	"github.com/klamm-mq/klamm/protocol"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
+	"github.com/klamm-mq/klamm/protocol/wire"
 )
 
 // fakeLoggers are two loggers.
@@ -151,6 +153,35 @@ func TestIncrementalAlterConfigsRefusedHere(t *testing.T) {
 	}
 	if len(f.node.calls) > 0 || loggers["klamm.wire"] != "DEBUG" {
 		t.Errorf("something was forwarded, or a level was changed: %v", loggers)
+	}
+}
+
+// A controller takes changes of any broker, since that may be down, but no key that none has,
+// and loggers are its own.
+func TestControllersTakeSettingsOfAnyBroker(t *testing.T) {
+	const set = kmsg.IncrementalAlterConfigOpSet
+	f, _ := withConfigs(t)
+	f.h.quorum = func() Quorum { return Quorum{LeaderHere: true} }
+	f.node.err = kafkaerr.BrokerIDNotRegistered // so that what is forwarded is told from the others
+	for _, c := range []struct {
+		name string
+		req  *kmsg.IncrementalAlterConfigsRequest
+		want *kafkaerr.Kind
+	}{
+		{"its own", incrementalRequest(brokerKind, "1", setting{"max.connections", set, new("1")}), f.node.err.(*kafkaerr.Kind)},
+		{"another", incrementalRequest(brokerKind, "2", setting{"max.connections", set, new("1")}), f.node.err.(*kafkaerr.Kind)},
+		{"another, read-only", incrementalRequest(brokerKind, "2", setting{"node.id", set, new("1")}), kafkaerr.InvalidRequest},
+		{"another, no number", incrementalRequest(brokerKind, "2", setting{"max.connections", set, new("many")}), kafkaerr.InvalidRequest},
+		{"loggers of another", incrementalRequest(loggerKind, "2", setting{"klamm.wire", set, new("INFO")}), kafkaerr.InvalidRequest},
+	} {
+		r := f.request(c.req)
+		r.Conn.Listener = wire.ListenerInfo{Name: "CONTROLLER", Kind: protocol.ControllerListener}
+		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+		resp.Version = c.req.Version
+		decode(t, f.h.Handle(t.Context(), r).Response, resp)
+		if got := resp.Resources[0].ErrorCode; got != c.want.Code {
+			t.Errorf("%s: error %d, want %d", c.name, got, c.want.Code)
+		}
 	}
 }
 
