@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
@@ -15,6 +16,9 @@ type retiredDir struct {
 	path  string
 	dueMs int64
 }
+
+// removeRetry is how long a directory stays that could not be removed.
+const removeRetry = time.Minute
 
 // DeleteLogs takes logs out of use and renames their directories to -delete; the files
 // go after file.delete.delay.ms. Regions in flight stay readable.
@@ -157,9 +161,23 @@ func (d *Dir) removeRetired(now time.Time) {
 	d.mu.Unlock()
 	for _, r := range due {
 		if err := d.o.FS.RemoveAll(r.path); err != nil {
-			d.o.Logger.Warn("deleted partition's directory stays until the next start", "dir", r.path, "err", err)
+			d.notRemoved(now, r, err)
 		}
 	}
+}
+
+// notRemoved has a directory removed later, unless it is the disk that refuses. A network file
+// system may keep what is still being read.
+func (d *Dir) notRemoved(now time.Time, r retiredDir, err error) {
+	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) {
+		d.fail(fmt.Errorf("remove %s: %w", r.path, err))
+		return
+	}
+	d.o.Logger.Warn("deleted partition's directory stays for now", "dir", r.path, "err", err)
+	r.dueMs = now.UnixMilli() + removeRetry.Milliseconds()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.retired = append(d.retired, r)
 }
 
 // close makes every use answer ErrClosed.

@@ -379,7 +379,7 @@ func (l *Log) dropOldSnapshots() {
 	bases = append(bases, l.marks.securedStart, l.recovery.point, l.recovery.backup)
 	l.mu.RUnlock()
 	if err := l.producers.DeleteStraySnapshots(bases); err != nil {
-		l.dir.o.Logger.Warn("old producer snapshots stay", "log", l.path, "err", err)
+		l.dir.o.Logger.Warn("old producer snapshots stay", "log", l.path, "err", l.ioError("remove old producer snapshots of", err))
 	}
 }
 
