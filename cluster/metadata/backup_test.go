@@ -213,18 +213,15 @@ func TestSameBackupRestoredTwice(t *testing.T) {
 		}
 	}
 	first := restored(b, time.Hour)
-	later("the lost one", first, b.Image, 1<<20, 1<<40)
+	later("the lost one", first, b.Image, 1<<20+3600, 1<<40+3600<<20)
 	later("a minute after the first time", restored(b, time.Hour+time.Minute), first, 60, 60<<20)
 
-	again := Backup{Created: b.Created.Add(2 * time.Hour), Image: first}
-	second := restored(again, 3*time.Hour)
-	later("with a backup of the restored one", second, first, 2*3600, 2*3600<<20)
-	later("a minute after that", restored(again, 3*time.Hour+time.Minute), second, 60, 60<<20)
-
-	wrong := restored(b, 100*24*time.Hour) // by a clock that is ahead
-	again.Image = wrong
-	later("with a backup of that one", restored(again, 3*time.Hour), wrong, 1<<20, 1<<40)
+	again := Backup{Created: b.Created.Add(time.Hour), Image: first} // in the same second
+	second := restored(again, time.Hour)
+	later("with a backup of the restored one", second, first, 1<<20, 1<<40)
+	later("a minute after that", restored(again, time.Hour+time.Minute), second, 60, 60<<20)
 	later("by a clock that is behind", restored(b, -time.Hour), b.Image, 1<<20, 1<<40)
+	later("by a clock that is far ahead", restored(b, 200*365*24*time.Hour), b.Image, 1<<20, 1<<40)
 }
 
 func TestRestoredTooOften(t *testing.T) {

@@ -9,35 +9,27 @@ import (
 	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
-// beyond gives numbers that go on where neither the lost log can have come since the backup,
-// nor another log that began with the same backup: if a restore has to be done again, or its
-// cluster is lost in turn before there is a new backup, the same file must not give out the same
-// leader epochs and producer ids once more.
+// beyond gives numbers that go on where the lost log cannot have come since the backup: what is
+// added is far more than it can have used, and little enough that a cluster can be restored more
+// than two thousand times.
 //
-// So they go by the clock: as long as fewer are used in a second than it counts on, the clock is
-// ahead of all that were ever used. Where it is not, because it stands wrong or the cluster was
-// restored by one that did, what is added to the old number is far more than can have been used
-// since, and little enough that a cluster can be restored more than two thousand times.
+// Nor may another log have come there that began with the same backup: if a restore has to be
+// done again, or its cluster is lost in turn before there is a new backup, the same file must
+// not give out the same leader epochs and producer ids once more. So they rise with the time
+// that has passed since the backup, by more in a second than a cluster uses.
 type beyond struct {
-	saved, now int64 // seconds since clockBegins, of the backup and of the restore
+	since int64 // the backup, in seconds
 }
 
 const (
-	clockBegins = 1_735_689_600 // the year 2025: seconds since then fit into an epoch until 2093
-
 	fewAdded, fewPerSecond   = 1 << 20, 1       // elections of the controller; leader and partition epochs
 	manyAdded, manyPerSecond = 1 << 40, 1 << 20 // entries of the log, broker epochs being positions in it; producer ids
+
+	mostSince = 1 << 28 // eight years: a clock was wrong, or the backup is of no use
 )
 
-func (b beyond) few(old int64) int64  { return b.number(old, fewAdded, fewPerSecond) }
-func (b beyond) many(old int64) int64 { return b.number(old, manyAdded, manyPerSecond) }
-
-func (b beyond) number(old, added, perSecond int64) int64 {
-	if then, now := b.saved*perSecond, b.now*perSecond; old <= then && then < now {
-		return now
-	}
-	return old + added
-}
+func (b beyond) few(old int64) int64  { return old + fewAdded + b.since*fewPerSecond }
+func (b beyond) many(old int64) int64 { return old + manyAdded + b.since*manyPerSecond }
 
 // Restored gives the snapshot with which the log of a cluster begins that is restored from a
 // backup.
@@ -62,7 +54,7 @@ func (b Backup) Restored(now time.Time, random io.Reader) (s Snapshot, err error
 	if s.Lineage, err = uuid.New(random); err != nil {
 		return s, fmt.Errorf("restore metadata: %w", err)
 	}
-	old, next := b.Image, beyond{saved: b.Created.Unix() - clockBegins, now: now.Unix() - clockBegins}
+	old, next := b.Image, beyond{since: min(max(0, now.Unix()-b.Created.Unix()), mostSince)}
 	at := Position{Index: uint64(next.many(int64(old.pos.Index))), Term: uint64(next.few(int64(old.pos.Term)))}
 	if at.Term > math.MaxInt32 { // what clients are told as the epoch of the quorum
 		return s, fmt.Errorf("restore metadata: term %d leaves no room for another one", old.pos.Term)
