@@ -257,7 +257,7 @@ func (c *conn) leaveSlot(r *Request) {
 // requestDone is called when a request's answer was handed to the output, or dropped.
 func (c *conn) requestDone(r *Request) {
 	r.FreeBody()
-	c.server.metrics.ended()
+	c.server.metrics.ended(r)
 }
 
 func (c *conn) spawnDrain() { c.wg.Go(c.send) }

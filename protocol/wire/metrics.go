@@ -2,6 +2,7 @@ package wire
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -15,6 +16,7 @@ type metrics struct {
 	accepted  *prometheus.CounterVec
 	closed    *prometheus.CounterVec
 	blocked   *prometheus.CounterVec
+	times     *requestTimes
 }
 
 func (m *metrics) started() {
@@ -22,7 +24,11 @@ func (m *metrics) started() {
 	m.inFlight.Add(1)
 }
 
-func (m *metrics) ended()     { m.inFlight.Add(-1) }
+func (m *metrics) ended(r *Request) {
+	m.inFlight.Add(-1)
+	m.times.took(r.Key, time.Since(r.Received))
+}
+
 func (m *metrics) sent(n int) { m.bytesSent.Add(int64(n)) }
 
 // newMetrics registers the server's metrics, if there is a registry to do so.
@@ -31,12 +37,13 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		accepted: counters("connections_accepted_total", "Connections accepted.", "listener"),
 		closed:   counters("connections_closed_total", "Connections ended, by reason.", "reason"),
 		blocked:  counters("accept_waits_total", "Connections that waited for max.connections or the creation rate.", "listener"),
+		times:    newRequestTimes(),
 	}
 	if reg == nil {
 		return m
 	}
 	reg.MustRegister(
-		m.accepted, m.closed, m.blocked,
+		m.accepted, m.closed, m.blocked, m.times,
 		gauge("connections", "Connections open.", func() float64 { return float64(s.numConns()) }),
 		gauge("connections_muted", "Connections whose next request waits because of a quota.", func() float64 { return float64(s.numMuted()) }),
 		gauge("requests_in_flight", "Requests without an answer yet.", func() float64 { return float64(m.inFlight.Load()) }),

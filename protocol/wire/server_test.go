@@ -12,9 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/klamm-mq/klamm/protocol"
 	"github.com/klamm-mq/klamm/protocol/wire/memnet"
 )
@@ -502,39 +499,6 @@ func TestRequestKnowsItsConnection(t *testing.T) {
 	})
 }
 
-func TestMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		reg := prometheus.NewRegistry()
-		r := newRig(t, Options{Handler: echo, Registerer: reg})
-		c, bad := r.dial(), r.dial()
-		c.send(metadata(1, "x"))
-		c.expect("1:x")
-		bad.send([]byte{0xff, 0, 0, 0})
-		bad.expect("EOF")
-		_ = bad.conn.Close()
-		synctest.Wait()
-		want := map[string]float64{
-			"klamm_network_connections":                          1,
-			"klamm_network_connections_accepted_total PLAINTEXT": 2,
-			"klamm_network_connections_closed_total frame_size":  1,
-			"klamm_network_requests_total":                       1,
-			"klamm_network_requests_in_flight":                   0,
-			"klamm_network_requests_working":                     0,
-			"klamm_network_sent_bytes_total":                     9,
-			"klamm_network_connections_muted":                    0,
-			"klamm_network_frame_memory_bytes":                   0,
-			"klamm_network_frame_memory_waits_total":             0,
-			"klamm_network_request_waits_total":                  0,
-			"klamm_network_free_buffer_bytes":                    0,
-			"klamm_network_answer_copy_bytes":                    0,
-			"klamm_network_answer_copies_refused_total":          0,
-		}
-		if diff := cmp.Diff(want, gathered(t, reg)); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
 // Who speaks another protocol finds out from the log, whatever else is refused meanwhile.
 func TestOtherProtocolsAreNamedInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -558,25 +522,6 @@ func TestOtherProtocolsAreNamedInTheLog(t *testing.T) {
 			t.Errorf("%d lines, want one of each kind", lines)
 		}
 	})
-}
-
-// gathered is every series with a value, by name and label.
-func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			name := family.GetName()
-			for _, label := range m.GetLabel() {
-				name += " " + label.GetValue()
-			}
-			values[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	return values
 }
 
 // Completing an outcome twice, or an impossible outcome, stops the process.
