@@ -109,6 +109,7 @@ func TestRequestTimes(t *testing.T) {
 		c := r.dial()
 		c.send(produce(1, "parked"))
 		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
 		parked.Complete(Outcome{Response: respond(first, "done")})
 		c.expect("1:done")
 		synctest.Wait()
