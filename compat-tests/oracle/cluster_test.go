@@ -142,6 +142,30 @@ func askKafka(t *testing.T, list kindOfCluster, kept func([]conform.Outcome)) {
 		outcomes = append(outcomes, came...)
 	}
 	kept(outcomes)
+	if askAgain(t, target, outcomes) {
+		kept(outcomes)
+	}
+}
+
+// askAgain asks Kafka once more where it has not answered as when it was recorded: a node of
+// it that is slow on a busy machine, and out of an ISR for a moment, is no judge.
+func askAgain(t *testing.T, target *conform.Target, outcomes []conform.Outcome) (asked bool) {
+	t.Helper()
+	recorded, err := transcripts.LoadCluster()
+	if err != nil {
+		t.Error(err)
+	}
+	for i, o := range outcomes {
+		before, known := recorded[o.Scenario.Name]
+		if !known || o.Err != nil || o.Skipped != "" {
+			continue
+		}
+		if differs := conform.Compare(before, o.Transcript); len(differs) > 0 {
+			t.Logf("Kafka did not answer as recorded, and is asked again: %v", differs[0])
+			outcomes[i], asked = askCluster(t, "Kafka", target, []conform.Scenario{*o.Scenario})[0], true
+		}
+	}
+	return asked
 }
 
 // TestClusterRecord has two fresh Kafkas of three nodes answer every scenario of clusters,
