@@ -56,6 +56,8 @@ const (
 	WritesDuringMove
 	// MoveUnsynced takes what a move has copied last as flushed without syncing it.
 	MoveUnsynced
+	// FullDirsUntold does not tell the controller which directories are full.
+	FullDirsUntold
 )
 
 // walkEvery is how often sessions are walked in full.

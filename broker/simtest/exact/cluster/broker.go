@@ -228,6 +228,9 @@ func (b *broker) beat() {
 		failed = append(failed, controller.FailedReplica{TopicID: id.TopicID, Partition: id.Partition})
 	}
 	controller.SetFailedReplicas(req, failed)
+	if b.w.opts.Break != FullDirsUntold {
+		controller.SetFullDirs(req, b.fullDirs())
+	}
 	if b.image != nil {
 		req.CurrentMetadataOffset = int64(b.image.Position().Index)
 	}
@@ -243,6 +246,16 @@ func (b *broker) beat() {
 			b.inService = !resp.IsFenced
 		}
 	})
+}
+
+// fullDirs are the directories without room.
+func (b *broker) fullDirs() (full []uuid.UUID) {
+	for _, d := range b.dirs {
+		if d.Full() {
+			full = append(full, d.DirectoryID())
+		}
+	}
+	return full
 }
 
 // alterPartition proposes a change of an ISR, and does so again as Partition says.
@@ -458,16 +471,17 @@ func (b *broker) remove(id replica.TopicIDPartition) {
 	if b.n.crashed {
 		return
 	}
-	b.marksMayStay(id)
-	var err error
-	if p.log != nil {
-		err = p.d.DeleteLogs(b.w.now, p.log)
-	}
-	for _, d := range b.dirs {
-		if !b.n.crashed {
-			err = errors.Join(err, d.DeleteFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: id.TopicID, Partition: id.Partition}))
+	err := b.retire(func() (err error) {
+		if p.log != nil {
+			err = p.d.DeleteLogs(b.w.now, p.log)
 		}
-	}
+		for _, d := range b.dirs {
+			if !b.n.crashed {
+				err = errors.Join(err, d.DeleteFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: id.TopicID, Partition: id.Partition}))
+			}
+		}
+		return err
+	}, id)
 	if err != nil && !b.excused(err) {
 		b.w.fail("CleanDeletion", "broker %d deletes %s-%d: %v", b.n.id, p.topic, id.Partition, err)
 	}

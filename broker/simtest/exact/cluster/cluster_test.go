@@ -78,7 +78,8 @@ func TestSeeds(t *testing.T) {
 		{"truncations", total.Truncations, *seeds / 4},
 		{"times that a producer gave up", total.GivenUp, *seeds / 20},
 		{"batches acknowledged", total.Acked, *seeds * 20},
-		{"moves between directories", total.Moved, *seeds / 4},
+		{"leaders handed over for lack of room", total.HandedOver, *seeds / 50},
+		{"moves between directories", total.Moved, *seeds / 8},
 		{"moves that a later process went on with", total.Resumed, *seeds / 100},
 	} {
 		if c.got < c.least {
@@ -125,6 +126,7 @@ func TestBrokenClustersAreFound(t *testing.T) {
 		{"no check of the role before what was fetched is appended", NoRoleCheck, append(lost, "OffsetOrder", "CleanRecovery", "HighWatermarkMonotonic", "ConsumersNeverDiverge")},
 		{"followers' sessions never walked", NoWalks, []string{"Progress"}},
 		{"writes to the old log after a move has copied it", WritesDuringMove, append(lost, "OffsetOrder", "HighWatermarkMonotonic", "LatestNeverFalls", "ConsumersNeverDiverge")},
+		{"full directories are not told of", FullDirsUntold, []string{"Progress"}},
 		{"what a move has copied is not synced", MoveUnsynced, append(lost, "CleanRecovery")},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -74,7 +74,6 @@ func (w *world) damaged(n *node, id replica.TopicIDPartition) bool {
 
 // mended says that a replica has been begun anew, or is gone.
 func (w *world) mended(n *node, id replica.TopicIDPartition) {
-	delete(n.marksStay, id)
 	w.damages = slices.DeleteFunc(w.damages, func(d damage) bool { return d.node == n && d.id == id })
 }
 
@@ -154,15 +153,17 @@ func (b *broker) repair(p *partition, state *metadata.Partition) {
 	}
 	b.endMove(p)
 	b.dropCopies(p.id)
-	var err error
-	if p.log != nil && !b.n.crashed {
-		err = p.d.SetAside(b.w.now, p.log)
-	}
-	for _, d := range b.dirs {
-		if !b.n.crashed {
-			err = errors.Join(err, d.SetAsideFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: p.id.TopicID, Partition: p.id.Partition}))
+	err := b.retire(func() (err error) {
+		if p.log != nil && !b.n.crashed {
+			err = p.d.SetAside(b.w.now, p.log)
 		}
-	}
+		for _, d := range b.dirs {
+			if !b.n.crashed {
+				err = errors.Join(err, d.SetAsideFailed(b.w.now, logstore.ID{Topic: p.topic, TopicID: p.id.TopicID, Partition: p.id.Partition}))
+			}
+		}
+		return err
+	}, p.id)
 	if b.n.crashed {
 		return
 	}

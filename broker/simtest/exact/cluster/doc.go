@@ -30,6 +30,7 @@
 //	giveup       what a client does when delivery.timeout.ms has passed
 //	administer   what administrators want of the controller
 //	faults       kills, power cuts, pauses, cuts, full disks, changes of the controller
+//	full         a disk that stays full when the faults have ended
 //	damage       files that are not what was written, and replicas that begin anew
 //	ruin         what happens to those files
 //	judge        the invariants, after every event (see judge.go)

@@ -23,7 +23,7 @@ import (
 //	messages        delayed, lost, duplicated; fetches also by     the same
 //	                so much that their sender has died
 //	full disk       for a while                     the same; appends are refused until
-//	                                                there is room again
+//	                                                there is room again, or others lead
 //	damage          of one replica below what was   the same: it is fetched again, unless
 //	                flushed; see damage.go          it is the last; then it stays as it is
 //	administrators  delete topics, give partitions  the same
@@ -128,7 +128,7 @@ func (w *world) fill(n *node) {
 
 // empty ends that. The broker is excused for as long as it may need to notice.
 func (w *world) empty(n *node) {
-	if n.full {
+	if n.full && !n.staysFull {
 		n.full = false
 		n.wellAt = w.now.Add(2 * w.plan.keeper.SpaceInterval)
 		n.fs.SetCapacity(0)

@@ -51,7 +51,7 @@ func (b *broker) follow(p *partition, leader, epoch int32) {
 		f = &fetcher{b: b, key: key, core: replica.NewFetcher(replica.FetcherOptions{
 			BrokerID: b.n.id, BrokerEpoch: func() int64 { return b.epoch },
 			PartitionMaxBytes: b.w.plan.fetchBytes, MaxBytes: 2 * b.w.plan.fetchBytes, MinBytes: 1,
-			MaxWait: fetchWait, Backoff: fetchBackoff,
+			MaxWait: fetchWait, Backoff: fetchBackoff, Full: p.d.Full,
 		})}
 		b.fetchers[key] = f
 	}

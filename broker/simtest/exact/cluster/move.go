@@ -197,8 +197,7 @@ func (b *broker) cancel(x *moving) {
 	if x.move.Gone() || b.n.crashed {
 		return
 	}
-	b.marksMayStay(x.p.id)
-	if err := x.move.Cancel(b.w.now); err != nil {
+	if err := b.retire(func() error { return x.move.Cancel(b.w.now) }, x.p.id); err != nil {
 		b.moveFailed(x.p, "keeps its copy", err)
 	}
 }
@@ -234,8 +233,7 @@ func (b *broker) dropCopies(id replica.TopicIDPartition) {
 }
 
 func (b *broker) dropCopy(d *directory, l *logstore.Log) {
-	b.marksMayStay(idOf(l))
-	if err := d.DeleteLogs(b.w.now, l); err != nil && !b.excused(err) {
+	if err := b.retire(func() error { return d.DeleteLogs(b.w.now, l) }, idOf(l)); err != nil && !b.excused(err) {
 		b.w.fail("CleanMove", "broker %d throws away %s: %v", b.n.id, l.Path(), err)
 	}
 }

@@ -21,10 +21,11 @@ type node struct {
 	crashed     bool // during the event at hand
 	recovering  bool // see RecoveredTailUnsynced
 	moving      bool // see MoveUnsynced
-	// marksStay are logs that have left a disk which was full.
+	// marksStay are logs whose directories may have gone without their marks; see retire.
 	marksStay map[replica.TopicIDPartition]bool
 
 	full                 bool      // the disk is
+	staysFull            bool      // when the faults have ended; see withoutRoom
 	wellAt               time.Time // when the broker must have noticed that it is no more
 	doomed, lost         bool      // it will lose, has lost what it had not synced; see faults.go
 	dieAtSync, dieAtCall int       // at which of them from now on; 0: not planned

@@ -78,7 +78,7 @@ func (b *broker) topicName(id uuid.UUID) string {
 // gives is released, or answered.
 func (f *parkedFetch) read(peek bool) (results []replica.FetchResult, enough bool) {
 	size, left := 0, int(f.req.MaxBytes)
-	reader := &replica.Reader{ReplicaID: f.req.ReplicaState.ID, BrokerEpoch: f.b.fetchersEpoch(f.req), Peek: peek}
+	noRoom := replica.NoRoom(f.req)
 	for i := range f.parts {
 		want := &f.parts[i]
 		p := f.b.parts[replica.TopicIDPartition{TopicID: want.TopicID, Partition: want.Partition}]
@@ -86,6 +86,9 @@ func (f *parkedFetch) read(peek bool) (results []replica.FetchResult, enough boo
 			results = append(results, replica.FetchResult{Err: f.absent(want.TopicID), HighWatermark: -1, LogStartOffset: -1})
 			enough = true
 			continue
+		}
+		reader := &replica.Reader{
+			ReplicaID: f.req.ReplicaState.ID, BrokerEpoch: f.b.fetchersEpoch(f.req), Peek: peek, NoRoom: noRoom && !p.d.Full(),
 		}
 		r, e := p.ReadRecords(f.b.w.now, reader, &replica.FetchPartition{
 			TopicIDPartition: p.id, CurrentLeaderEpoch: want.CurrentLeaderEpoch, FetchOffset: want.FetchOffset,

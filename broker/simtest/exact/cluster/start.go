@@ -76,21 +76,23 @@ func (b *broker) openLogs(image *metadata.Image) error {
 // sortOutFailed notes what could not be opened, and sets aside what does not belong here.
 func (b *broker) sortOutFailed(f *finds, d *directory, failed []logstore.FailedLog) error {
 	var strays []logstore.ID
+	var ids []replica.TopicIDPartition
 	for _, what := range failed {
 		found := failedFind{d, what}
 		if here, _ := b.placement(f.image, found.id()); !here {
-			strays = append(strays, what.ID)
+			strays, ids = append(strays, what.ID), append(ids, found.id())
 			b.w.mended(b.n, found.id())
 			continue
 		}
 		f.failed = append(f.failed, found)
 	}
-	return d.SetAsideFailed(b.w.now, strays...)
+	return b.retire(func() error { return d.SetAsideFailed(b.w.now, strays...) }, ids...)
 }
 
 // sortOut keeps what belongs here, the better one of two of one partition.
 func (b *broker) sortOut(f *finds, d *directory, opened []*logstore.Log) error {
 	var strays, empty []*logstore.Log
+	var ids []replica.TopicIDPartition
 	for _, l := range opened {
 		here, dir := b.placement(f.image, idOf(l))
 		p := &partition{id: idOf(l), topic: l.ID().Topic, d: d, log: l}
@@ -104,14 +106,14 @@ func (b *broker) sortOut(f *finds, d *directory, opened []*logstore.Log) error {
 			}
 			f.found[i] = better
 		case l.SizeBytes() == 0:
-			b.marksMayStay(p.id)
-			empty = append(empty, l)
+			empty, ids = append(empty, l), append(ids, p.id)
 		default:
-			b.marksMayStay(p.id)
-			strays = append(strays, l)
+			strays, ids = append(strays, l), append(ids, p.id)
 		}
 	}
-	return errors.Join(d.DeleteLogs(b.w.now, empty...), d.SetAside(b.w.now, strays...))
+	return b.retire(func() error {
+		return errors.Join(d.DeleteLogs(b.w.now, empty...), d.SetAside(b.w.now, strays...))
+	}, ids...)
 }
 
 // takeBetter decides between two logs of one partition, which a move that was cut off has left.
@@ -162,12 +164,19 @@ func (b *broker) hostFailed(f *finds) error {
 	return nil
 }
 
-// marksMayStay notes that a log is about to go from a disk on which the checkpoints cannot be
-// written, so that a start may find its marks without a log.
-func (b *broker) marksMayStay(id replica.TopicIDPartition) {
-	if b.n.disturbed() {
+// retire takes logs away. First their directories go, then their marks: where the process dies in
+// between, or the disk is full, a start may find these alone.
+func (b *broker) retire(do func() error, ids ...replica.TopicIDPartition) error {
+	for _, id := range ids {
 		b.n.marksStay[id] = true
 	}
+	err := do()
+	for _, id := range ids {
+		if err == nil && !b.n.crashed && !b.n.disturbed() {
+			delete(b.n.marksStay, id)
+		}
+	}
+	return err
 }
 
 // startFailed ends a process that could not open its logs.

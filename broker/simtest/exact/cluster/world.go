@@ -42,6 +42,7 @@ type Report struct {
 	GivenUp                                                    int // times that an idempotent producer gave up
 	NotAvailable                                               int // times that a leader did not know its latest offset
 	Deleted                                                    int // topics
+	HandedOver                                                 int // leaders: by a broker whose disk stayed full
 	Moved, Resumed                                             int // replicas: to another directory; of which an earlier process had begun the copy
 	Trace                                                      []string
 }
@@ -54,9 +55,9 @@ func (r Report) Faults() int {
 // String is one line.
 func (r Report) String() string {
 	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cuts, %d new controllers, %d damaged replicas, %d full disks; "+
-		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed",
+		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed, %d handed over for lack of room",
 		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Damaged, r.Full,
-		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed)
+		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed, r.HandedOver)
 }
 
 // Add adds the counts of another run.
@@ -82,6 +83,7 @@ func (r *Report) Add(o Report) {
 	r.NotAvailable += o.NotAvailable
 	r.Moved += o.Moved
 	r.Resumed += o.Resumed
+	r.HandedOver += o.HandedOver
 }
 
 // world is one run.
@@ -324,8 +326,9 @@ func (w *world) settle() {
 			w.after(w.delay(), "start", n.start)
 		}
 	}
+	w.withoutRoom()
 	for {
-		w.calmDown()
+		w.calmDown(w.unrest)
 		if w.failed != nil {
 			return
 		}
@@ -336,10 +339,10 @@ func (w *world) settle() {
 	}
 }
 
-// calmDown goes on until everything is quiet.
-func (w *world) calmDown() {
+// calmDown goes on until there is no unrest.
+func (w *world) calmDown(unrest func() string) {
 	for i := range w.opts.Events * 20 {
-		if w.failed != nil || w.quiet() {
+		if w.failed != nil || unrest() == "" {
 			return
 		}
 		if i%200 == 199 {
@@ -347,7 +350,7 @@ func (w *world) calmDown() {
 		}
 		w.step()
 	}
-	w.fail("Progress", "still not quiet: %s", w.unrest())
+	w.fail("Progress", "still not quiet: %s", unrest())
 }
 
 // quiet tells that everything is answered, and every replica in every ISR has everything.

@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/klamm-mq/klamm/cluster/metadata"
+)
+
+// A disk that stays full. When the faults have ended, in some runs the disk of one broker that
+// leads is full and stays so for a while. Others must lead then, and acknowledge what is under way,
+// where there are enough of them.
+
+// withoutRoom lets one disk be full, until everything that can be answered is.
+func (w *world) withoutRoom() {
+	n := w.toStayFull()
+	if n == nil || w.failed != nil {
+		return
+	}
+	room, err := n.fs.Space("/")
+	if err != nil {
+		w.fail("Harness", "space: %v", err)
+		return
+	}
+	w.tracef("the disk of broker %d is full, and stays so", n.id)
+	n.full, n.staysFull = true, true
+	n.fs.SetCapacity(int64(room.TotalBytes - room.AvailBytes))
+	led := w.ledBy(n.id)
+	w.calmDown(func() string { return w.unanswered(n.id) })
+	for _, p := range led {
+		if now := w.partition(p); now != nil && now.Leader != n.id && now.Leader != metadata.NoLeader {
+			w.report.HandedOver++
+		}
+	}
+	n.staysFull = false
+	w.empty(n)
+}
+
+// toStayFull is a broker that leads where somebody waits, nil if that is not to be.
+func (w *world) toStayFull() *node {
+	if w.opts.Seed%2 == 0 || w.opts.Break != Nothing && w.opts.Break != FullDirsUntold || len(w.damages) > 0 {
+		return nil
+	}
+	for _, p := range w.producers {
+		if s := w.partition(p.part); s != nil && len(p.unacked) > 0 && s.Leader > 0 {
+			return w.node(s.Leader)
+		}
+	}
+	return nil
+}
+
+// partition is what metadata says of one.
+func (w *world) partition(p *part) *metadata.Partition {
+	return w.quorum.image().Partition(p.id.TopicID, p.id.Partition)
+}
+
+// ledBy are the partitions in use that a broker leads.
+func (w *world) ledBy(id int32) (led []*part) {
+	for _, c := range w.consumers {
+		if s := w.partition(c.part); s != nil && s.Leader == id {
+			led = append(led, c.part)
+		}
+	}
+	return led
+}
+
+// unanswered is what waits although there are enough replicas beside the one without room.
+func (w *world) unanswered(full int32) string {
+	var all []string
+	for _, p := range w.producers {
+		s := w.partition(p.part)
+		if len(p.unacked) == 0 || s == nil {
+			continue
+		}
+		others := slices.DeleteFunc(slices.Clone(s.Replicas), func(r int32) bool { return r == full })
+		if len(others) >= max(1, w.plan.minISR) {
+			all = append(all, fmt.Sprintf("%s has %d batches unacknowledged, the disk of broker %d is full; leader %d, ISR %v of %v", p.name, len(p.unacked), full, s.Leader, s.ISR, s.Replicas))
+		}
+	}
+	return strings.Join(all, "; ")
+}
