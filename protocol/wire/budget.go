@@ -49,6 +49,9 @@ func (b *budget) acquire(ctx context.Context, n int64, holdsPart bool) error {
 	return nil
 }
 
+// isShort reports whether more than half is taken.
+func (b *budget) isShort() bool { return b != nil && b.used.Load() > b.size/2 }
+
 func (b *budget) beginWait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -147,6 +147,9 @@ func (c *conn) read() (*Request, error) {
 			return nil, err
 		}
 	}
+	if c.isMuted() {
+		c.in.last = 0 // of the next frame no more than the beginning is read
+	}
 	if err := c.in.await(c.awaitUnmuted); err != nil {
 		return nil, err
 	}

@@ -16,8 +16,9 @@ import (
 const (
 	sizePrefix = 4
 
-	// readSize is how much is read at once where a frame may begin: a few small
+	// readSize is the buffer into which is read where a frame may begin: a few small
 	// requests, or one producer's batch of the default 16 KiB with what surrounds it.
+	// It is larger where the last frame was (frameReader.wanted).
 	readSize = 64 << 10
 
 	// smallFrame is the size up to which frames need no reservation of memory, so that
@@ -78,6 +79,7 @@ var errMemory = errors.New("no memory for the rest of a frame")
 type frame struct {
 	pool     *Buffers
 	buf      *buffer
+	at       int // where it begins in buf
 	size     int
 	refs     atomic.Int32
 	budget   *budget
@@ -90,7 +92,7 @@ func (f *frame) hold(pool *Buffers, buf *buffer, b *budget) {
 	f.refs.Store(1)
 }
 
-func (f *frame) bytes() []byte { return f.buf.b[:f.size:f.size] }
+func (f *frame) bytes() []byte { return f.buf.b[f.at : f.at+f.size : f.at+f.size] }
 
 func (f *frame) retain() {
 	invariant.Check(f.refs.Add(1) > 1, "frame retained after its release")
@@ -142,14 +144,15 @@ type frameReader struct {
 
 	over     *buffer // read but not handed out: over.b[r:w]; nil if nothing is
 	r, w     int
+	last     int       // size of the last frame
 	lastRead time.Time // when the last bytes arrived
 }
 
 // firstReader waits until a connection has something to read, and reads it.
 type firstReader interface {
-	// read returns a pooled buffer with n bytes from sizePrefix on. It holds no buffer
-	// while it waits.
-	read(pool *Buffers) (buf *buffer, n int, err error)
+	// read returns a pooled buffer with n bytes from sizePrefix on, at most want. It holds
+	// no buffer while it waits.
+	read(pool *Buffers, want int) (buf *buffer, n int, err error)
 	// readsAhead reports whether read leaves bytes that have arrived unread.
 	readsAhead() bool
 }
@@ -174,7 +177,7 @@ func (fr *frameReader) next(ctx context.Context, f *frame) error {
 		return &FrameSizeError{Size: size, Max: limit}
 	}
 	fr.r += sizePrefix
-	f.size = int(size)
+	f.size, fr.last = int(size), int(size)
 	if fr.first.readsAhead() {
 		if err := fr.fillAhead(f.size); err != nil {
 			return err
@@ -236,7 +239,7 @@ func (fr *frameReader) refill(have int) error {
 		fr.watch.idle.set(fr.watch.now())
 	}
 	fr.dropOver()
-	buf, n, err := fr.first.read(fr.pool)
+	buf, n, err := fr.first.read(fr.pool, fr.wanted())
 	fr.watch.idle.clear()
 	if err != nil {
 		return cutShort(err, have > 0)
@@ -245,6 +248,17 @@ func (fr *frameReader) refill(have int) error {
 	fr.over, fr.r, fr.w = buf, sizePrefix-have, sizePrefix+n
 	copy(buf.b[fr.r:], head[:have])
 	return nil
+}
+
+// wanted is how much to read where a frame may begin. Who sends large ones sends many of the
+// same size: all of one is read at once, into the buffer that it then keeps. Not where memory
+// is short: it would be more than what was read into, before it is reserved.
+func (fr *frameReader) wanted() int {
+	n := sizePrefix + fr.last
+	if n <= readSize-sizePrefix || n > firstStep-sizePrefix || fr.budget.isShort() {
+		return readSize - sizePrefix
+	}
+	return n
 }
 
 // cutShort turns an end of stream within a frame into io.ErrUnexpectedEOF.
@@ -289,17 +303,26 @@ func (fr *frameReader) readBody(ctx context.Context, f *frame) error {
 	if err := fr.reserve(ctx, f, step); err != nil {
 		return err
 	}
-	buf := fr.pool.get(step)
-	copy(buf.b, fr.over.b[fr.r:fr.r+have])
-	fr.r += have
-	fr.shrinkOver()
-	buf, err := fr.readRest(ctx, f, buf, have, step)
+	buf, err := fr.readRest(ctx, f, fr.begin(f, have, step), have, step)
 	if err != nil {
 		fr.pool.put(buf)
 		return err
 	}
 	f.hold(fr.pool, buf, f.budget)
 	return nil
+}
+
+// begin returns the buffer of a frame, with room for step bytes, of which have are there: the
+// one that they were read into, if the frame fits there and fills most of it.
+func (fr *frameReader) begin(f *frame, have, step int) *buffer {
+	if room := len(fr.over.b); fr.r+f.size <= room && f.size >= room-room/4 {
+		f.at = fr.r
+		return fr.giveOver(fr.r + have)
+	}
+	buf := fr.pool.get(step)
+	fr.r += copy(buf.b, fr.over.b[fr.r:fr.r+have])
+	fr.shrinkOver()
+	return buf
 }
 
 // readRest reads until the frame, of which have bytes are in buf, is complete. It
@@ -312,12 +335,12 @@ func (fr *frameReader) readRest(ctx context.Context, f *frame, buf *buffer, have
 				return buf, err
 			}
 			larger := fr.pool.get(step)
-			copy(larger.b, buf.b[:have])
+			copy(larger.b, buf.b[:have]) // f.at is 0: the frame was not begun where it was read
 			fr.pool.put(buf)
 			buf = larger
 		}
 		fr.watch.frame.set(fr.watch.now())
-		n, err := fr.conn.Read(buf.b[have:step])
+		n, err := fr.conn.Read(buf.b[f.at+have : f.at+step])
 		have += n
 		if n == 0 && err != nil {
 			return buf, cutShort(err, true)
@@ -356,6 +379,17 @@ func (fr *frameReader) moveOver(size int) {
 	n := copy(buf.b, fr.over.b[fr.r:fr.w])
 	fr.pool.put(fr.over)
 	fr.over, fr.r, fr.w = buf, 0, n
+}
+
+// giveOver gives the read buffer away, up to a position; a rest moves to another one.
+func (fr *frameReader) giveOver(end int) *buffer {
+	buf, rest := fr.over, fr.over.b[end:fr.w]
+	fr.over, fr.r, fr.w = nil, 0, 0
+	if len(rest) > 0 {
+		fr.over = fr.pool.get(len(rest))
+		fr.w = copy(fr.over.b, rest)
+	}
+	return buf
 }
 
 func (fr *frameReader) dropOver() {

@@ -80,9 +80,10 @@ func checkFrames(t *testing.T, conn net.Conn, data []byte, limit int32) {
 	b := newBudget(int64(limit), time.Second)
 	fr := newFrameReader(conn, NewBuffers(1<<20), b, limit)
 	want, wantErr := framesOf(data, limit)
+	held := new(frame) // the one before stays as it is while the next is read
 	for i := 0; ; i++ {
-		var f frame
-		err := fr.next(context.Background(), &f)
+		f := new(frame)
+		err := fr.next(context.Background(), f)
 		if err != nil {
 			var size *FrameSizeError
 			if same := errors.Is(err, wantErr) || errors.As(err, &size) && errors.As(wantErr, &size); !same || i != len(want) {
@@ -93,12 +94,27 @@ func checkFrames(t *testing.T, conn net.Conn, data []byte, limit int32) {
 		if i >= len(want) || !bytes.Equal(f.bytes(), want[i]) {
 			t.Fatalf("frame %d of %d differs: %d bytes", i, len(want), f.size)
 		}
-		f.release()
+		if i > 0 {
+			checkHeld(t, held, want[i-1])
+		}
+		held = f
+	}
+	if len(want) > 0 {
+		checkHeld(t, held, want[len(want)-1])
 	}
 	fr.dropOver()
 	if used := b.used.Load(); used != 0 {
 		t.Errorf("%d bytes of the budget are not given back", used)
 	}
+}
+
+// checkHeld releases a frame that must have its content still.
+func checkHeld(t *testing.T, f *frame, want []byte) {
+	t.Helper()
+	if !bytes.Equal(f.bytes(), want) {
+		t.Fatalf("a frame of %d bytes has changed while the next was read", f.size)
+	}
+	f.release()
 }
 
 func FuzzFrames(f *testing.F) {
@@ -120,13 +136,17 @@ func TestFramesOfAllSizes(t *testing.T) {
 	sizes := []int{
 		1, 2, 507, 508, 509, 511, 512, 513, smallFrame - 1, smallFrame, smallFrame + 1,
 		readSize - sizePrefix - 1, readSize - sizePrefix, readSize - sizePrefix + 1, readSize, readSize + 1,
+		readSize*3/4 - 1, readSize * 3 / 4, 100 << 10, 187 << 10, firstStep - 2*sizePrefix, firstStep - 2*sizePrefix + 1,
 		firstStep - 1, firstStep, firstStep + 1, 4 * firstStep, 4*firstStep + 1,
 	}
 	for range 10 {
 		var data []byte
-		for range 8 {
-			size := sizes[random.IntN(len(sizes))]
-			frame := make([]byte, sizePrefix+size)
+		size := 0
+		for range 16 {
+			if random.IntN(3) > 0 { // else as large as the last
+				size = sizes[random.IntN(len(sizes))]
+			}
+			frame := make([]byte, sizePrefix+max(size, 1))
 			for i := range frame {
 				frame[i] = byte(random.Uint32())
 			}
@@ -135,6 +155,47 @@ func TestFramesOfAllSizes(t *testing.T) {
 		chunks := [][]byte{nil, {0, 255, 3}, {255}}[random.IntN(3)]
 		checkFrames(t, &chunkConn{data: data, chunks: chunks}, data, 8<<20)
 		checkFrames(t, &pollConn{chunkConn{data: data, chunks: chunks}}, data, 8<<20)
+	}
+}
+
+// readsConn is a pollConn that counts.
+type readsConn struct {
+	pollConn
+	reads int
+}
+
+func (r *readsConn) Read(p []byte) (int, error) {
+	r.reads++
+	return r.pollConn.Read(p)
+}
+
+// A frame as large as the one before is read at once, unless memory is short.
+func TestOneReadForAFrameLikeTheLast(t *testing.T) {
+	const frames = 10
+	var data []byte
+	for range frames {
+		data = append(data, sized(make([]byte, sizePrefix+187<<10))...)
+	}
+	for _, test := range []struct {
+		taken int64
+		reads int
+	}{{0, frames + 1}, {4 << 20, 2 * frames}} {
+		b := newBudget(6<<20, time.Second)
+		if err := b.acquire(t.Context(), test.taken, false); err != nil {
+			t.Fatal(err)
+		}
+		conn := &readsConn{pollConn: pollConn{chunkConn{data: data}}}
+		fr := newFrameReader(conn, NewBuffers(0), b, 1<<20)
+		for range frames {
+			var f frame
+			if err := fr.next(t.Context(), &f); err != nil {
+				t.Fatal(err)
+			}
+			f.release()
+		}
+		if conn.reads != test.reads {
+			t.Errorf("with %d bytes of the budget taken: %d reads for %d frames, want %d", test.taken, conn.reads, frames, test.reads)
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ func (c *conn) mute(d time.Duration) {
 	}
 }
 
+func (c *conn) isMuted() bool { return c.muted.at.Load() > c.watch.now() }
+
 // awaitUnmuted waits until a request of the connection may be worked on. What was answered
 // leaves before. There is a timer only for a client that sends while it is muted; one that
 // honours its throttle time is waited for as any other. A mute ends with the connection:
@@ -65,7 +67,7 @@ func (s *Server) numMuted() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if c.muted.at.Load() > c.watch.now() {
+		if c.isMuted() {
 			n++
 		}
 	}

@@ -28,12 +28,12 @@ type waitingReader struct {
 
 func (w *waitingReader) readsAhead() bool { return false }
 
-func (w *waitingReader) read(pool *Buffers) (*buffer, int, error) {
+func (w *waitingReader) read(pool *Buffers, want int) (*buffer, int, error) {
 	if err := w.waiter.WaitReadable(); err != nil {
 		return nil, 0, err
 	}
-	buf := pool.get(readSize)
-	n, err := w.conn.Read(buf.b[sizePrefix:readSize])
+	buf := pool.get(sizePrefix + want)
+	n, err := w.conn.Read(buf.b[sizePrefix : sizePrefix+want])
 	if n == 0 && err != nil {
 		pool.put(buf)
 		return nil, 0, err
@@ -50,7 +50,7 @@ type tinyReader struct {
 
 func (t *tinyReader) readsAhead() bool { return true }
 
-func (t *tinyReader) read(pool *Buffers) (*buffer, int, error) {
+func (t *tinyReader) read(pool *Buffers, _ int) (*buffer, int, error) {
 	n, err := t.conn.Read(t.tiny[:])
 	if n == 0 && err != nil {
 		return nil, 0, err

@@ -15,6 +15,7 @@ import (
 type rawReader struct {
 	raw  syscall.RawConn
 	pool *Buffers
+	want int
 	fn   func(fd uintptr) bool // made once, so that a read allocates nothing
 
 	buf *buffer
@@ -39,8 +40,8 @@ func rawFirstReader(conn net.Conn) firstReader {
 
 func (r *rawReader) readsAhead() bool { return false }
 
-func (r *rawReader) read(pool *Buffers) (*buffer, int, error) {
-	r.pool, r.buf, r.n, r.err = pool, nil, 0, nil
+func (r *rawReader) read(pool *Buffers, want int) (*buffer, int, error) {
+	r.pool, r.want, r.buf, r.n, r.err = pool, want, nil, 0, nil
 	if err := r.raw.Read(r.fn); err != nil {
 		return nil, 0, err
 	}
@@ -54,9 +55,9 @@ func (r *rawReader) read(pool *Buffers) (*buffer, int, error) {
 
 // tryRead reads once; false asks the runtime to wait until the socket is readable.
 func (r *rawReader) tryRead(fd uintptr) bool {
-	buf := r.pool.get(readSize)
+	buf := r.pool.get(sizePrefix + r.want)
 	for {
-		n, err := syscall.Read(int(fd), buf.b[sizePrefix:readSize])
+		n, err := syscall.Read(int(fd), buf.b[sizePrefix:sizePrefix+r.want])
 		switch {
 		case n > 0:
 			r.buf, r.n = buf, n
