@@ -19,14 +19,11 @@ import (
 const (
 	movedTopic      = "moved"
 	movedPartitions = 8
-	// movedBatch is that of Kafka's producer, about. An answer of replica.fetch.max.bytes ends
-	// with a part of a batch, which is sent again, and counts: of large ones that is a quarter.
-	movedBatch   = 32 << 10
-	besideTopic  = "beside" // what the steady producer writes to
-	besideCount  = 12
-	movePatience = 30 * time.Minute
-	movePoll     = 100 * time.Millisecond
-	filesGone    = 10 * time.Second // after file.delete.delay.ms of one
+	besideTopic     = "beside" // what the steady producer writes to
+	besideCount     = 12
+	movePatience    = 30 * time.Minute
+	movePoll        = 100 * time.Millisecond
+	filesGone       = 10 * time.Second // after file.delete.delay.ms of one
 )
 
 // clusterMove moves MB (2048) of records from broker to broker of three, with
@@ -35,7 +32,9 @@ const (
 // the throttle, and to what a producer of 1,000 records a second waits for its
 // acknowledgements (three replicas, acks=all) meanwhile and in the QUIET (30) seconds before.
 //
-// The disk needs room for what is moved twice. ONLY=klamm leaves Kafka out.
+// The disk needs room for what is moved twice. ONLY=klamm leaves Kafka out. The records are in
+// batches of BATCH_KB, of 32 as Kafka's producer makes them, about. Large ones are hard on Kafka:
+// an answer ends with a part of one, which is sent again, and counts twice for the throttle.
 func clusterMove(b *testing.B, t *table) {
 	rate := float64(number(b, "RATE_MB", 50))
 	var list []subject
@@ -117,7 +116,7 @@ func (m *move) fill(bytes int) {
 	}
 	m.moveTo(1)
 	c := dial(m.b, m.addr, kgo.DefaultProduceTopic(movedTopic), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
-		kgo.ProducerBatchMaxBytes(movedBatch))
+		kgo.ProducerBatchMaxBytes(int32(number(m.b, "BATCH_KB", 32)<<10)))
 	defer c.Close()
 	value := make([]byte, 10_000)
 	for range bytes / len(value) {
