@@ -65,7 +65,15 @@ func (w *world) ledBy(id int32) (led []*part) {
 	return led
 }
 
-// unanswered is what waits although there are enough replicas beside the one without room.
+// serves tells whether a broker has a replica that others can fetch: where there is no room,
+// its log may not have been created yet.
+func (w *world) serves(id int32, p *part) bool {
+	b := w.node(id).b
+	return b != nil && b.parts[p.id] != nil && b.parts[p.id].Failure() == nil
+}
+
+// unanswered is what waits although there are enough replicas beside the one without room, and
+// that is not the only one in sync and has nothing for the others.
 func (w *world) unanswered(full int32) string {
 	var all []string
 	for _, p := range w.producers {
@@ -74,7 +82,7 @@ func (w *world) unanswered(full int32) string {
 			continue
 		}
 		others := slices.DeleteFunc(slices.Clone(s.Replicas), func(r int32) bool { return r == full })
-		if len(others) >= max(1, w.plan.minISR) {
+		if len(others) >= max(1, w.plan.minISR) && (w.serves(full, p.part) || slices.ContainsFunc(s.ISR, func(r int32) bool { return r != full })) {
 			all = append(all, fmt.Sprintf("%s has %d batches unacknowledged, the disk of broker %d is full; leader %d, ISR %v of %v", p.name, len(p.unacked), full, s.Leader, s.ISR, s.Replicas))
 		}
 	}
