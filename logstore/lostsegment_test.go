@@ -104,6 +104,24 @@ func TestLogStartsProveNothing(t *testing.T) {
 			d.Abandon()
 		}
 	})
+	t.Run("Kafka's, beside what was noted before", func(t *testing.T) {
+		fs := vfs.NewMem()
+		d, l := fourSegments(t, fs, c)
+		if err := d.checkpointSegments(false); err != nil {
+			t.Fatal(err)
+		}
+		d.Abandon()
+		removeSegment(t, fs, l, 0)
+		text := fmt.Sprintf("0\n1\n%s %d 11\n", l.id.Topic, l.id.Partition)
+		if err := vfs.WriteFileAtomic(fs, filepath.Join("/data", checkpoint.HighWatermarkFile), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		d, report := mustOpen(t, testOptions(fs), epochTime, c)
+		defer d.Abandon()
+		if len(report.Failed) > 0 || report.Opened[0].LogStart() != 3 {
+			t.Errorf("%+v", report)
+		}
+	})
 	t.Run("no room", func(t *testing.T) {
 		mem := vfs.NewMem()
 		faulty := errfs.Wrap(mem)

@@ -34,7 +34,8 @@ import (
 //
 // Where it is missing, the log starts prove nothing either: Kafka writes none of a log that
 // begins with its first segment, and on a disk without any room retention goes on without (see
-// deleteSegments).
+// deleteSegments). And where Kafka has written the offsets beside it, it has served the directory
+// since, and removed what it liked: then the checkpoint is removed.
 //
 // Where topics are compacted, a segment of Kafka's may end below the next one. Those that have
 // come after the last one that was noted are not Kafka's.
@@ -47,6 +48,9 @@ func (m *marks) loadSegments(warn func(err error)) error {
 		segments, err = map[checkpoint.TopicIDPartition][]checkpoint.Segment{}, nil
 	}
 	m.segments = segments
+	if err == nil && len(segments) > 0 {
+		err = m.voidOutdatedSegments(warn)
+	}
 	if err == nil && bad == nil {
 		_, err = m.fs.Stat(m.file(checkpoint.SegmentsFile))
 		m.startsTold = err == nil
@@ -55,6 +59,26 @@ func (m *marks) loadSegments(warn func(err error)) error {
 		}
 	}
 	return err
+}
+
+// errOutdated is told to the operator, once.
+var errOutdated = errors.New(checkpoint.SegmentsFile + " is not believed: another broker, or an early release, has served the directory since; all segments are looked into")
+
+// voidOutdatedSegments removes the checkpoint if Kafka has written one of those beside it,
+// which it does every few seconds.
+func (m *marks) voidOutdatedSegments(warn func(err error)) error {
+	for _, name := range []string{checkpoint.RecoveryPointFile, checkpoint.LogStartFile, checkpoint.HighWatermarkFile} {
+		foreign, err := checkpoint.LacksSum(m.fs, m.file(name))
+		if err != nil {
+			return err
+		}
+		if foreign {
+			warn(errOutdated)
+			clear(m.segments)
+			return m.voidSegments()
+		}
+	}
+	return nil
 }
 
 // writeSegments writes the segment checkpoint, after the log starts, see startsTold.

@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"bytes"
 	"hash/crc32"
+
+	"github.com/klamm-mq/klamm/logstore/vfs"
 )
 
 // Kafka's formats have no room for a checksum, but a changed digit in them is worth one: a
@@ -53,4 +55,16 @@ func checkSum(name string, data []byte) error {
 		return nil
 	}
 	return &FormatError{File: name, Line: bytes.Count(line, []byte{'\n'}) + 1, Reason: reason}
+}
+
+// LacksSum reports whether a checkpoint has entries, but no checksum: it is Kafka's, or of an
+// early release of ours.
+func LacksSum(fsys vfs.FS, name string) (bool, error) {
+	data, err := readFile(fsys, name)
+	if err != nil {
+		return false, err
+	}
+	line := bytes.TrimRight(data, "\r\n")
+	summed := bytes.HasSuffix(line, []byte{zeroBit}) || bytes.HasSuffix(line, []byte{oneBit})
+	return bytes.Count(line, []byte{'\n'}) >= 2 && !summed, nil
 }
