@@ -132,7 +132,12 @@ func preferredReplica(r *conform.R) {
 	}
 	moveLeader(r, "a", 0, 1, 0)
 	everywhere(r, "the leader is in \"west\" now", func() *kmsg.FetchRequest { return inRack(r, 12, "west", from{"a", 0, 0}) })
-	everywhere(r, "and a consumer in \"east\"", func() *kmsg.FetchRequest { return inRack(r, 12, "east", from{"a", 0, 0}) })
+	inEast := func() *kmsg.FetchRequest { return inRack(r, 12, "east", from{"a", 0, 0}) }
+	// Before the new leader has heard of its follower it does not know what that one has.
+	r.UntilAt(1, "the new leader knows its follower", func() kmsg.Request { return inEast() }, func(resp kmsg.Response) bool {
+		return resp.(*kmsg.FetchResponse).Topics[0].Partitions[0].PreferredReadReplica >= 0
+	})
+	everywhere(r, "and a consumer in \"east\"", inEast)
 }
 
 // preferredInSessions tells a consumer of its rack when a session is opened, and later.
