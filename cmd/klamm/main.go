@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"github.com/klamm-mq/klamm/broker"
 )
 
 // Exit codes of the process.
@@ -82,16 +80,21 @@ func newRoot(std streams) *cobra.Command {
 			"  klamm topic create orders           # make a topic\n" +
 			"  klamm produce orders < lines.txt    # one record a line\n" +
 			"  klamm consume orders --from start   # read them back",
-		Version:       broker.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	version := root.Flags().BoolP("version", "v", false, "version for klamm") // cobra's own takes a template, and that every method into the binary
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			_, err := fmt.Fprintln(std.out, versionLine())
+			return err
+		}
+		return cmd.Help()
 	}
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.SetVersionTemplate(versionLine() + "\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(

@@ -14,8 +14,13 @@ import (
 	"github.com/klamm-mq/klamm/conform"
 )
 
-//go:embed kafka-4.4 kafka-4.4-cluster explained.txt explained-cluster.txt
-var files embed.FS
+// What nobody asks for is not in a binary: `klamm conform` has a single node's alone.
+var (
+	//go:embed kafka-4.4 explained.txt
+	files embed.FS
+	//go:embed kafka-4.4-cluster explained-cluster.txt
+	clusterFiles embed.FS
+)
 
 const (
 	dir        = "kafka-4.4"
@@ -26,27 +31,27 @@ const (
 const Reference = "Apache Kafka 4.4.0, recorded"
 
 // Load reads all transcripts of a single node, by the name of the scenario.
-func Load() (map[string]conform.Transcript, error) { return loadAll(dir) }
+func Load() (map[string]conform.Transcript, error) { return loadAll(files, dir) }
 
 // LoadCluster reads those of three nodes.
-func LoadCluster() (map[string]conform.Transcript, error) { return loadAll(clusterDir) }
+func LoadCluster() (map[string]conform.Transcript, error) { return loadAll(clusterFiles, clusterDir) }
 
-func loadAll(dir string) (map[string]conform.Transcript, error) {
+func loadAll(files embed.FS, dir string) (map[string]conform.Transcript, error) {
 	all := map[string]conform.Transcript{}
 	entries, err := fs.ReadDir(files, dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, entry := range entries {
-		if err := load(all, dir, entry.Name()); err != nil {
+		if err := load(all, files, path.Join(dir, entry.Name())); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-func load(all map[string]conform.Transcript, dir, name string) error {
-	number, _, isRecording := strings.Cut(name, "_")
+func load(all map[string]conform.Transcript, files embed.FS, name string) error {
+	number, _, isRecording := strings.Cut(path.Base(name), "_")
 	if !isRecording {
 		return nil // the page that keeps the directory
 	}
@@ -54,7 +59,7 @@ func load(all map[string]conform.Transcript, dir, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	raw, err := files.ReadFile(path.Join(dir, name))
+	raw, err := files.ReadFile(name)
 	if err != nil {
 		return err
 	}
@@ -69,14 +74,14 @@ func load(all map[string]conform.Transcript, dir, name string) error {
 }
 
 // Explanations are the differences of Klamm that are meant.
-func Explanations() (conform.Explanations, error) { return explanations("explained.txt") }
+func Explanations() (conform.Explanations, error) { return explanations(files, "explained.txt") }
 
 // ClusterExplanations are those of three nodes.
 func ClusterExplanations() (conform.Explanations, error) {
-	return explanations("explained-cluster.txt")
+	return explanations(clusterFiles, "explained-cluster.txt")
 }
 
-func explanations(name string) (conform.Explanations, error) {
+func explanations(files embed.FS, name string) (conform.Explanations, error) {
 	f, err := files.Open(name)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package transcripts
 
 import (
 	"bytes"
+	"embed"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,13 +13,13 @@ import (
 
 // A recording that is read and written again is the same file: nothing in it is lost.
 func TestRecordingsAreReadWhole(t *testing.T) {
-	t.Run("single", func(t *testing.T) { readWhole(t, dir, Load, Write) })
-	t.Run("cluster", func(t *testing.T) { readWhole(t, clusterDir, LoadCluster, WriteCluster) })
+	t.Run("single", func(t *testing.T) { readWhole(t, files, dir, Load, Write) })
+	t.Run("cluster", func(t *testing.T) { readWhole(t, clusterFiles, clusterDir, LoadCluster, WriteCluster) })
 }
 
 type writer func(to string, outcomes []conform.Outcome) error
 
-func readWhole(t *testing.T, dir string, load func() (map[string]conform.Transcript, error), write writer) {
+func readWhole(t *testing.T, files embed.FS, dir string, load func() (map[string]conform.Transcript, error), write writer) {
 	all, err := load()
 	if err != nil {
 		t.Fatal(err)
