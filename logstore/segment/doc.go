@@ -15,8 +15,8 @@
 // The first batch that begins more than index.interval.bytes behind the last indexed
 // one gets an entry, and then the largest timestamp so far is noted as well, with the
 // last offset of the batch that has it, if it has grown. The indexes have no checksum:
-// they are checked against the log when loaded, and built again when they are missing
-// or do not fit.
+// they are checked against the log when loaded, and their entries when they are used, and
+// built again when they are missing or do not fit.
 //
 // # Lazy
 //

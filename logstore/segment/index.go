@@ -161,9 +161,9 @@ func (x *timeIndex) floor(timestampMs int64) int {
 	return sort.Search(x.len(), func(i int) bool { t, _ := x.entry(i); return t > timestampMs }) - 1
 }
 
-// cutFrom drops the entries from a relative offset on.
-func (x *timeIndex) cutFrom(relative int64) {
-	x.cut(timeEntrySize * sort.Search(x.len(), func(i int) bool { _, r := x.entry(i); return r >= relative }))
+// firstFrom is the first entry whose relative offset is not below the given one.
+func (x *timeIndex) firstFrom(relative int64) int {
+	return sort.Search(x.len(), func(i int) bool { _, r := x.entry(i); return r >= relative })
 }
 
 // cutInvalid is offsetIndex.cutInvalid: timestamps and offsets rise.

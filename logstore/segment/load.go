@@ -105,7 +105,8 @@ func (s *Segment) readInto(c *content, f *openFile, size int64) (rebuilt bool, e
 	if err := s.readIndexFiles(c, size); err != nil {
 		return false, fmt.Errorf("load segment %d: %w", s.base, err)
 	}
-	if !c.known {
+	err = s.checkLastTime(c, f, size)
+	if err == nil && !c.known {
 		err = s.walkEnd(c, f, size)
 	}
 	if errors.Is(err, errUnfit) {

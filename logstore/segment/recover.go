@@ -90,9 +90,12 @@ func (s *Segment) contentFrom(f *openFile, fileSize, from int64) (content, int64
 	if err := s.readIndexFiles(&c, fileSize); err != nil {
 		return content{}, 0, err
 	}
-	c.offsets.cut(offsetEntrySize * (c.offsets.floor(from-1-s.base) + 1))
-	c.times.cutFrom(from - s.base)
-	start, err := s.walkBelow(&c, f, fileSize, from)
+	var start int64
+	err := s.cutTimes(&c, f, fileSize, from)
+	if err == nil {
+		c.offsets.cut(offsetEntrySize * (c.offsets.floor(from-1-s.base) + 1))
+		start, err = s.walkBelow(&c, f, fileSize, from)
+	}
 	if errors.Is(err, errUnfit) || isCorrupt(err) {
 		return nothing, 0, nil
 	}

@@ -109,21 +109,6 @@ func (s *Segment) OffsetOfMaxTimestamp(maxMs int64) (t TimestampOffset, found bo
 // maxOffset is larger than any offset.
 const maxOffset = 1<<63 - 1
 
-// startForTime is the offset from which to look: what lies before has smaller
-// timestamps, or offsets.
-func (s *Segment) startForTime(timestampMs, from int64) (int64, error) {
-	if err := s.rlockContent(); err != nil {
-		return 0, err
-	}
-	defer s.mu.RUnlock()
-	x := &s.content.times
-	if i := x.floor(timestampMs); i >= 0 {
-		_, relative := x.entry(i)
-		return max(from, s.base+relative), nil
-	}
-	return max(from, s.base), nil
-}
-
 // firstRecord looks into a batch.
 func (s *Segment) firstRecord(v batch.View, timestampMs, from int64) (TimestampOffset, bool, error) {
 	it := batch.NewIterator(v, s.opts.Codecs)

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -39,17 +40,22 @@ func (s *Segment) contentBelow(f *openFile, from BatchPos) (content, error) {
 	if err := s.rlockContent(); err != nil {
 		return content{}, err
 	}
-	c := s.content
+	c, size := s.content, s.size
 	s.mu.RUnlock()
+	err := s.cutTimes(&c, f, size, from.BaseOffset)
 	c.offsets.cut(offsetEntrySize * c.offsets.after(from.Pos))
-	c.times.cutFrom(from.BaseOffset - s.base)
+	if errors.Is(err, errUnfit) {
+		c.clearIndexes()
+	} else if err != nil {
+		return content{}, err
+	}
 	// What is added goes into memory of its own: readers still use the old content.
 	c.offsets.raw = c.offsets.raw[:len(c.offsets.raw):len(c.offsets.raw)]
 	c.times.raw = c.times.raw[:len(c.times.raw):len(c.times.raw)]
 	if from.Pos == 0 {
 		c.first = firstBatch{}
 	}
-	err := s.walkEnd(&c, f, from.Pos)
+	err = s.walkEnd(&c, f, from.Pos)
 	return c, err
 }
 
