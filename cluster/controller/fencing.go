@@ -117,6 +117,12 @@ func (s *state) directoriesOffline(b *metadata.Broker, failed [][16]byte) []meta
 // directoriesFull has others lead what a broker leads in log directories without room, where
 // a member of the ISR has some: it has every acknowledged record. The broker leaves the ISR;
 // the new leader takes it back when it follows again.
+//
+// A member of the ELR has what is below the high watermark, too, which stands still while the ISR
+// is small. But it lacks what the leader has acknowledged with acks=1 since, and a leader without
+// room can still be read: the member fetches that, is back in the ISR, and leads then, with all
+// of it. Only where the log could not even be created, so that nobody reads it, does that wait
+// until there is room. Then the log is empty, and nothing in it can be lost.
 func (s *state) directoriesFull(broker int32) []metadata.Record {
 	if len(s.sessions[broker].full) == 0 {
 		return nil

@@ -73,7 +73,8 @@ func (w *world) serves(id int32, p *part) bool {
 }
 
 // unanswered is what waits although there are enough replicas beside the one without room, and
-// that is not the only one in sync and has nothing for the others.
+// that is not the only one in sync and has nothing for the others: then nobody could come into
+// the ISR to take over, and who is in the ELR need not (see directoriesFull of the controller).
 func (w *world) unanswered(full int32) string {
 	var all []string
 	for _, p := range w.producers {
