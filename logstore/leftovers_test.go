@@ -3,8 +3,12 @@ package logstore
 import (
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
@@ -148,5 +152,56 @@ func TestEpochsOfWhatIsBack(t *testing.T) {
 		if end, known := l.EndOffsetForEpoch(epoch); !known || end.Epoch != epoch || end.EndOffset != want {
 			t.Errorf("epoch %d ends at %+v, %v, want %d", epoch, end, known, want)
 		}
+	}
+}
+
+// TestEpochsThatWereBuiltAgainAreKept: a checkpoint of epochs that cannot be read has all batches
+// scanned, and once is enough: the first tick replaces it, so that a kill after that does not
+// have them scanned again.
+func TestEpochsThatWereBuiltAgainAreKept(t *testing.T) {
+	o, c, epochs := sumsTest(t)
+	name := filepath.Join(o.Path, "t-0", checkpoint.LeaderEpochFile)
+	if err := vfs.WriteFileAtomic(o.FS, name, []byte("0\n1\nx")); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := mustOpen(t, o, epochTime, c)
+	k := NewKeeper(d, KeeperOptions{})
+	k.Tick(epochTime)
+	d.Flush()
+	k.Tick(epochTime.Add(time.Second))
+	d.Abandon()
+	if got, err := checkpoint.ReadEpochs(o.FS, name); err != nil || !slices.Equal(got, epochs) {
+		t.Errorf("after a tick: %v, %v, want %v", got, err, epochs)
+	}
+	d, report := mustOpen(t, o, epochTime, c)
+	defer d.Abandon()
+	if point := report.Opened[0].recovery.point; point != sumsEnd {
+		t.Errorf("the next start scans from %d, want %d", point, sumsEnd)
+	}
+}
+
+// TestUnreadableEpochsOfAnEmptyLogAreReplaced: by a clean stop, since there is nothing to scan.
+func TestUnreadableEpochsOfAnEmptyLogAreReplaced(t *testing.T) {
+	o, c := testOptions(vfs.NewMem()), DefaultConfig()
+	d, _ := mustOpen(t, o, epochTime, c)
+	l := mustCreate(t, d, testID("t", 0), c)
+	mustAppend(t, l, epochTime, 1, "a")
+	d.Flush()
+	if err := l.TruncateFullyAndStartAt(7); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(epochTime, 1); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(o.Path, "t-0", checkpoint.LeaderEpochFile)
+	if err := vfs.WriteFileAtomic(o.FS, name, []byte("0\n1\nx")); err != nil {
+		t.Fatal(err)
+	}
+	d, _ = mustOpen(t, o, epochTime, c)
+	if err := d.Close(epochTime, 2); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := checkpoint.ReadEpochs(o.FS, name); err != nil || len(got) != 0 {
+		t.Errorf("after a clean stop: %v, %v", got, err)
 	}
 }

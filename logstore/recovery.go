@@ -55,6 +55,7 @@ type opening struct {
 	hasTxns     bool               // transactional or control batches were scanned
 	lastEpoch   int32
 	dirInDoubt  bool // its newest files may be younger than its last sync
+	epochsLost  bool // their checkpoint is of no use: all batches are scanned
 	metaInDoubt bool // no round of an earlier process has synced partition.metadata
 	beyond      bool // something above persisted was kept, or something was cut off
 }
@@ -205,8 +206,8 @@ func (o *opening) loadEpochs() error {
 		return unreadable(o.l.file(checkpoint.LeaderEpochFile), err)
 	}
 	o.d.o.Logger.Error("leader epochs cannot be read: all segments are scanned", "log", o.l.path, "err", err)
-	o.l.epochs = epoch.New(o.d.o.FS, o.l.path)
-	o.clean, o.from = false, 0
+	o.l.epochs = epoch.Rebuild(o.d.o.FS, o.l.path)
+	o.clean, o.from, o.epochsLost = false, 0, true
 	return nil
 }
 
@@ -223,7 +224,7 @@ func (o *opening) findEnd() error {
 	}
 	l.marks.start = max(start, o.segs[0].BaseOffset())
 	if !o.knowsEpochs() {
-		o.clean, o.from = false, l.marks.start
+		o.clean, o.from, o.epochsLost = false, l.marks.start, true
 	}
 	end := o.from
 	o.clean = o.clean && o.plausibleEnd(end)
@@ -512,6 +513,7 @@ func (o *opening) install() error {
 		l.recovery.sinceMs = o.now.UnixMilli()
 		latest, _ := l.producers.LatestSnapshot()
 		l.recovery.bare = l.recovery.point > max(latest, l.marks.start)
+		l.recovery.due = o.epochsLost // else a kill has all batches scanned once more
 	}
 	l.epochs.TruncateFromEnd(l.marks.end)
 	l.epochs.TruncateFromStart(l.marks.start)

@@ -31,7 +31,7 @@ type recoveryState struct {
 	bytes, pendingBytes int64
 	// sinceMs is when the first of bytes was appended.
 	sinceMs int64
-	// due asks for a move at the next occasion: a segment was rolled.
+	// due asks for a move at the next occasion: a segment was rolled, or all were scanned.
 	due bool
 	// bare says that there is no snapshot at point: a truncation has lowered it, or the
 	// file is gone. A start would find the producers in older ones and the batches

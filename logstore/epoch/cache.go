@@ -45,6 +45,15 @@ func New(fs vfs.FS, dir string) *Cache {
 	return c
 }
 
+// Rebuild is New where there is a checkpoint that cannot be read: Flush replaces it, with
+// whatever entries there are by then.
+func Rebuild(fs vfs.FS, dir string) *Cache {
+	c := New(fs, dir)
+	c.written.Store(&[]Entry{{Epoch: Undefined, StartOffset: Undefined}}) // unlike all entries
+	c.changes.Add(1)
+	return c
+}
+
 // Load reads the checkpoint of a partition directory; a missing one is empty. Entries
 // out of order are resolved as if they had been assigned one after the other.
 func Load(fs vfs.FS, dir string) (*Cache, error) {
