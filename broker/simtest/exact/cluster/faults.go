@@ -105,7 +105,7 @@ func (w *world) pause(n *node, most int) {
 	d := time.Duration(w.rand.IntN(most)) * time.Millisecond
 	w.tracef("broker %d stands still for %s", n.id, d)
 	if until := w.now.Add(d); until.After(n.pausedUntil) {
-		n.pausedUntil = until // what waits for the end keeps its order
+		n.pausedUntil = until
 	}
 }
 

@@ -280,7 +280,7 @@ func (w *world) step() {
 		}
 		if w.now.Before(n.pausedUntil) {
 			e.at = n.pausedUntil
-			w.schedule(e)
+			heap.Push(&w.events, e) // in the order of their sending, also if the pause becomes longer meanwhile
 			return
 		}
 		w.running = n
