@@ -24,12 +24,14 @@ const (
 // brokers or its directories change (Kafka's PartitionChangeBuilder, with eligible leader
 // replicas of KIP-966 on).
 //
-// A leader comes from the ISR, or, when the ISR is empty, from the ELR: the replicas
+// A leader comes from the ISR, or, when nobody in the ISR may lead, from the ELR: the replicas
 // that left the ISR while it was below min ISR. Since the high watermark stands still
-// then, they hold every committed record.
+// then, they hold every committed record. In Kafka the ISR is empty by then. Here a broker that
+// was restarted when nobody else could lead stays in it while it is fenced.
 type partitionChange struct {
 	old        *metadata.Partition
 	acceptable func(replica int32) bool // registered, unfenced, its directory online
+	waitFor    func(member int32) bool  // of the ISR, before anybody leads from the ELR: acceptable
 	election   election
 	minISR     int32   // effective: at most the number of replicas
 	byLogs     []int32 // who comes first if records may be lost: the most in its log
@@ -50,6 +52,7 @@ func newPartitionChange(old *metadata.Partition, minISR int32, acceptable func(i
 	return &partitionChange{
 		old:        old,
 		acceptable: acceptable,
+		waitFor:    acceptable,
 		minISR:     min(minISR, int32(len(old.Replicas))),
 		isr:        old.ISR,
 		recovery:   old.RecoveryState,
@@ -97,8 +100,10 @@ func (c *partitionChange) build() *metadata.Partition {
 		// The rest of the ISR may hold records that this leader lacks.
 		c.isr, c.elr = []int32{leader}, nil
 		p.RecoveryState = metadata.Recovering
-	default: // from the ELR
-		c.isr, c.elr = []int32{leader}, exclude(c.elr, []int32{leader})
+	default: // from the ELR; who is in the ISR has as much
+		c.elr = exclude(slices.Concat(c.elr, c.isr), []int32{leader})
+		slices.Sort(c.elr)
+		c.isr = []int32{leader}
 	}
 	p.Leader, p.ISR, p.ELR = leader, c.isr, c.elr
 	p.LastKnownELR = c.lastKnown(leader)
@@ -168,7 +173,7 @@ func (c *partitionChange) validLeader(replica int32) bool {
 	if replica < 0 || !c.acceptable(replica) {
 		return false
 	}
-	return slices.Contains(c.isr, replica) || len(c.isr) == 0 && slices.Contains(c.elr, replica)
+	return slices.Contains(c.isr, replica) || slices.Contains(c.elr, replica) && !slices.ContainsFunc(c.isr, c.waitFor)
 }
 
 // exclude gives the members of from that are not in out, in their order, as a new slice.

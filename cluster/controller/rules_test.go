@@ -124,10 +124,22 @@ func TestPartitionChangeRules(t *testing.T) {
 			"leader=3@6 isr=[3] elr=[2] epoch=8",
 		},
 		{
-			"not while the ISR has a member, dead or not", elr(part(-1, 1), 2),
+			"or has nobody who may lead", elr(part(-1, 1), 2),
 			[]int32{2},
 			2, electOnline, nil,
-			"leader=-1@5 isr=[1] elr=[2] epoch=7",
+			"leader=2@6 isr=[2] elr=[1] epoch=8",
+		},
+		{
+			"even where records may be lost", elr(part(-1, 1), 3),
+			[]int32{2, 3},
+			2, electUnclean, nil,
+			"leader=3@6 isr=[3] elr=[1] epoch=8",
+		},
+		{
+			"not while a member of the ISR may", elr(part(-1, 2), 1),
+			[]int32{1, 2},
+			2, electOnline, nil,
+			"leader=2@6 isr=[2] elr=[1] epoch=8",
 		},
 		{
 			"the last known leader leads when nobody is eligible", lastKnown(part(-1), 2),
