@@ -31,8 +31,9 @@ type life struct {
 	client  *kgo.Client
 
 	acked, seen records
-	drops       int  // records that members may have lost themselves
-	goesBack    bool // members may commit older offsets themselves
+	drops       int   // records that members may have lost themselves
+	late        int64 // records that members may have printed and not committed
+	goesBack    bool  // members may commit older offsets themselves
 	members     []*process
 
 	mu   sync.Mutex

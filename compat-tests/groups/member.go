@@ -34,6 +34,8 @@ type Program struct {
 	Stalls string
 	// Drops is how many records the program itself loses when it is told to leave.
 	Drops int
+	// Late is how many records it has printed, but does not commit, when it is told to leave.
+	Late int
 }
 
 // Event is what a member has printed.
@@ -84,6 +86,7 @@ func Partitions(list string) (parts []int32, ok bool) {
 type process struct {
 	Member
 	drops  int
+	late   int
 	cmd    *exec.Cmd
 	exited chan struct{}
 
@@ -104,7 +107,7 @@ func (l *life) start(program Program, name, instance string) *process {
 		SessionTimeoutMs: int(l.session.Milliseconds()),
 	}
 	l.goesBack = l.goesBack || program.GoesBack
-	p := &process{Member: m, drops: program.Drops, cmd: program.Command(l.t, m), exited: make(chan struct{})}
+	p := &process{Member: m, drops: program.Drops, late: program.Late, cmd: program.Command(l.t, m), exited: make(chan struct{})}
 	var followed sync.WaitGroup
 	var ends []*io.PipeWriter
 	// Each stream has a pipe of its own: what is said on one must not fall into the middle
@@ -199,6 +202,7 @@ func (p *process) kill() { p.signal(syscall.SIGKILL) }
 // leave asks a member to leave the group, and waits until it is gone.
 func (l *life) leave(p *process) {
 	l.drops += p.drops
+	l.late += int64(p.late)
 	p.signal(syscall.SIGTERM)
 }
 

@@ -28,7 +28,7 @@ func Each(commands ...*exec.Cmd) error {
 // from the library when SIGTERM comes is committed and not printed (consume_cb returns
 // when conf.run is 0).
 func Kcat(more ...string) Program {
-	return Program{Name: "kcat", Parse: parseKcat, Drops: 1, Command: func(_ testing.TB, m Member) *exec.Cmd {
+	return Program{Name: "kcat", Parse: parseKcat, Drops: 1, Late: 1, Command: func(_ testing.TB, m Member) *exec.Cmd {
 		args := []string{
 			"-b", m.Bootstrap, "-E", "-G", m.Group, "-u", "-f", `record %p %o %s\n`,
 			"-X", "client.id=" + m.Name, "-X", "session.timeout.ms=" + strconv.Itoa(m.SessionTimeoutMs),
