@@ -3,6 +3,7 @@ package replica
 import (
 	"time"
 
+	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/internal/invariant"
 	"github.com/klamm-mq/klamm/logstore"
 )
@@ -23,8 +24,8 @@ import (
 // is always a little behind the high watermark could otherwise never join.
 //
 // The high watermark stands still while the ISR is smaller than the effective
-// min.insync.replicas (KIP-966), and never falls: a replica that joins the ISR has
-// reached it before. Caller holds mu.
+// min.insync.replicas (KIP-966), and never falls while somebody leads: a replica that joins the
+// ISR has reached it before. Caller holds mu.
 func (p *Partition) advanceHighWatermark(now time.Time) Effects {
 	if !p.isLeader || len(p.isr.committed) < p.effectiveMinISR() {
 		return Effects{}
@@ -44,6 +45,18 @@ func (p *Partition) advanceHighWatermark(now time.Time) Effects {
 	p.signal()
 	// Followers' fetches that wait want to know of it, too.
 	return Effects{Wake: true, WakeFetcher: len(p.followers) > 0}
+}
+
+// distrustHighWatermark lowers that of a leader whose election was unclean to what it vouches for
+// itself. It heard of it from a leader for whom others did, and alone it would acknowledge, and
+// show, what a power cut can take. Caller holds mu.
+func (p *Partition) distrustHighWatermark(state *metadata.Partition) {
+	if state.RecoveryState != metadata.Recovering {
+		return
+	}
+	if vouched := max(int64(p.log().LogStart()), p.acknowledgedEnd()); vouched < p.hw.Load() {
+		p.hw.Store(vouched)
+	}
 }
 
 // acknowledgedEnd is the end of what this replica itself vouches for. A sync that is

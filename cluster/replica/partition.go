@@ -184,6 +184,7 @@ func (p *Partition) BecomeLeader(now time.Time, state *metadata.Partition) (Effe
 	p.setAssignment(state)
 	if newEpoch {
 		p.resetFollowers(now, !wasLeader)
+		p.distrustHighWatermark(state)
 	}
 	if !wasLeader {
 		p.leadership++

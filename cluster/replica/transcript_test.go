@@ -20,7 +20,7 @@ import (
 // 1 to 5 are registered with epochs 101 to 105.
 //
 //	partition [durability=replicated] [min-isr=N] [end=N] [flushed=N] [hw=N]
-//	leader epoch=N [pe=N] replicas=(…) isr=(…)      metadata makes it leader, or follower:
+//	leader epoch=N [pe=N] replicas=(…) isr=(…) [unclean]   metadata makes it leader, or follower:
 //	follower of=N epoch=N [pe=N]
 //	append NAME n=RECORDS [acks=-1]                 reached NAME
 //	flush to=N                                      a group commit has ended
@@ -133,10 +133,14 @@ func (s *script) follower() string {
 
 func (s *script) metadata(leader int32) *metadata.Partition {
 	s.pe = int32(s.num("pe", int64(s.pe)+1))
-	return &metadata.Partition{
+	p := &metadata.Partition{
 		Replicas: s.ids("replicas"), ISR: s.ids("isr"), Leader: leader,
 		LeaderEpoch: int32(s.num("epoch", 0)), PartitionEpoch: s.pe,
 	}
+	if s.d.HasArg("unclean") {
+		p.RecoveryState = metadata.Recovering
+	}
+	return p
 }
 
 func (s *script) append() string {
