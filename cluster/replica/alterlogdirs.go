@@ -155,12 +155,16 @@ func (m *Manager) settlePlace(h *hosted, p *metadata.Partition) {
 		m.opts.AssignDirectory(h.ID(), at.dir.DirectoryID())
 		return
 	}
-	id := h.logID()
-	for _, d := range h.takeLeft() {
-		if d == at.dir {
+	h.forgetLeft(h.takeLeft())
+}
+
+// forgetLeft ends what directories remember where the replica has been; those that cannot, later.
+func (h *hosted) forgetLeft(left []*directory) {
+	for _, d := range left {
+		if d == h.at().dir {
 			continue
 		}
-		if err := d.ForgetMoved(id); err != nil {
+		if err := d.ForgetMoved(h.logID()); err != nil {
 			h.leave(d)
 			d.warn("directory does not forget a replica that has left", h, err)
 		}

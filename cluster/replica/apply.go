@@ -84,6 +84,7 @@ func (m *Manager) isSupplanted(image *metadata.Image) bool {
 func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
 	byDir := make(map[*directory][]*logstore.Log)
 	failed := make(map[*directory][]logstore.ID)
+	var moved []*hosted
 	for topic := range delta.Topics() {
 		for change := range topic.Partitions() {
 			if placed, _ := m.placement(change.New); placed {
@@ -99,6 +100,7 @@ func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
 			m.dropCopies(now, h.ID())
 			if at := h.at(); at.log != nil {
 				byDir[at.dir] = append(byDir[at.dir], at.log)
+				moved = append(moved, h)
 			}
 			for _, d := range m.dirs { // also where it was before, and is missing
 				if d.offline() == nil {
@@ -116,6 +118,9 @@ func (m *Manager) applyDeletions(now time.Time, delta *metadata.Delta) {
 		if err := dir.DeleteFailed(now, ids...); err != nil {
 			m.opts.Logger.Error("failed logs were not deleted", "dir", dir.Path(), "count", len(ids), "err", err)
 		}
+	}
+	for _, h := range moved {
+		h.forgetLeft(h.takeLeft())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
+	"github.com/klamm-mq/klamm/logstore/checkpoint"
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/logstore/vfs/errfs"
 	"github.com/klamm-mq/klamm/protocol/uuid"
@@ -345,6 +346,20 @@ func TestNoMemoryOfAReplicaThatLeft(t *testing.T) {
 		h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Replicas: []int32{2}, ISR: []int32{2}, Leader: new(int32(2))})
 		h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Replicas: []int32{1, 2}, Directories: []uuid.UUID{h.dirID("/d1"), uuid.DirUnassigned}, ISR: []int32{1}, Leader: new(int32(1))})
 		expect(t, "here again", h.where("t"), "/d1 lag 0")
+	})
+}
+
+// TestMovedReplicaIsTakenAway before metadata knows where it is.
+func TestMovedReplicaIsTakenAway(t *testing.T) {
+	movers(t, func(h *mover) {
+		id := h.in("t", "/d1")
+		h.must(id, "a")
+		h.mustAlter("t", "/d2")
+		time.Sleep(5 * time.Minute)
+		expect(t, "moved", h.where("t"), "/d2 lag 0")
+		h.apply(metadata.PartitionChangeRecord{TopicID: id.TopicID, Replicas: []int32{2}, ISR: []int32{2}, Leader: new(int32(2))})
+		known, err := checkpoint.ReadFlushed(h.fs, "/d1/"+checkpoint.FlushedFile)
+		expect(t, "forgotten where it was", fmt.Sprint(known, err), "map[] <nil>")
 	})
 }
 
