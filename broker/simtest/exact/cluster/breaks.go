@@ -56,6 +56,9 @@ const (
 	WritesDuringMove
 	// MoveUnsynced takes what a move has copied last as flushed without syncing it.
 	MoveUnsynced
+	// NoComparing has followers fetch without the epoch of what they have, after an unclean
+	// election.
+	NoComparing
 	// FullDirsUntold does not tell the controller which directories are full.
 	FullDirsUntold
 )
@@ -164,7 +167,8 @@ func (w *world) breakRequest(req kmsg.Request) {
 			if w.opts.Break == NoEpochCheck {
 				p.CurrentLeaderEpoch = -1
 			}
-			if w.opts.Break == NoEpochCheck || w.opts.Break == TruncationByHighWatermark {
+			v := w.judge.parts[replica.TopicIDPartition{TopicID: fetch.Topics[i].TopicID, Partition: p.Partition}]
+			if w.opts.Break == NoEpochCheck || w.opts.Break == TruncationByHighWatermark || w.opts.Break == NoComparing && v != nil && v.branch > 0 {
 				p.LastFetchedEpoch = -1
 			}
 		}

@@ -474,6 +474,11 @@ func (b *broker) remove(id replica.TopicIDPartition) {
 	err := b.retire(func() (err error) {
 		if p.log != nil {
 			err = p.d.DeleteLogs(b.w.now, p.log)
+			for _, d := range p.left {
+				if d != p.d && !b.n.crashed {
+					err = errors.Join(err, d.ForgetMoved(p.log.ID()))
+				}
+			}
 		}
 		for _, d := range b.dirs {
 			if !b.n.crashed {

@@ -81,6 +81,9 @@ func TestSeeds(t *testing.T) {
 		{"leaders handed over for lack of room", total.HandedOver, *seeds / 50},
 		{"moves between directories", total.Moved, *seeds / 8},
 		{"moves that a later process went on with", total.Resumed, *seeds / 300},
+		{"unclean elections", total.Unclean, *seeds / 20},
+		{"promises broken by unclean elections", total.Lost, *seeds / 20},
+		{"consumers sent back by them", total.Diverged, *seeds / 300},
 	} {
 		if c.got < c.least {
 			t.Errorf("the seeds do not cover much: %d %s, want %d", c.got, c.what, c.least)
@@ -126,6 +129,7 @@ func TestBrokenClustersAreFound(t *testing.T) {
 		{"no check of the role before what was fetched is appended", NoRoleCheck, append(lost, "OffsetOrder", "CleanRecovery", "HighWatermarkMonotonic", "ConsumersNeverDiverge")},
 		{"followers' sessions never walked", NoWalks, []string{"Progress"}},
 		{"writes to the old log after a move has copied it", WritesDuringMove, append(lost, "OffsetOrder", "HighWatermarkMonotonic", "LatestNeverFalls", "ConsumersNeverDiverge")},
+		{"followers do not compare after an unclean election", NoComparing, append(lost, "OffsetOrder", "CleanRecovery", "ConsumersNeverDiverge")},
 		{"full directories are not told of", FullDirsUntold, []string{"Progress"}},
 		{"what a move has copied is not synced", MoveUnsynced, append(lost, "CleanRecovery")},
 	} {

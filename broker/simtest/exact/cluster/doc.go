@@ -33,6 +33,7 @@
 //	full         a disk that stays full when the faults have ended
 //	damage       files that are not what was written, and replicas that begin anew
 //	ruin         what happens to those files
+//	unclean      elections of replicas that lack records, on purpose
 //	judge        the invariants, after every event (see judge.go)
 //	history      what clients were told
 //	stock        what is in the logs
@@ -62,6 +63,4 @@
 //	T26  a network in two parts             ISRHoldsHW, AckedRecordsReadable; split, clients on both sides
 //
 // T8 to T10 and T12 to T15 are about transactions, T17 and T25 about clients.
-//
-// Not in here: elections that are unclean on purpose.
 package cluster

@@ -26,6 +26,8 @@ import (
 //	                                                there is room again, or others lead
 //	damage          of one replica below what was   the same: it is fetched again, unless
 //	                flushed; see damage.go          it is the last; then it stays as it is
+//	unclean         where a topic or a request      what the elected replica has
+//	elections       allows them; see unclean.go
 //	administrators  delete topics, give partitions  the same
 //	                other replicas, elect leaders,
 //	                bring replicas to other log
@@ -73,6 +75,10 @@ func (w *world) fault() {
 		w.bury()
 	case r < 34:
 		w.moveReplica(n)
+	case r < 37:
+		w.electUncleanly()
+	case r < 41:
+		w.strand()
 	}
 }
 
@@ -101,8 +107,11 @@ func (w *world) faultOf(n *node, r int) {
 
 // pause lets a process stand still for so many milliseconds at most.
 func (w *world) pause(n *node, most int) {
+	w.pauseFor(n, time.Duration(w.rand.IntN(most))*time.Millisecond)
+}
+
+func (w *world) pauseFor(n *node, d time.Duration) {
 	w.report.Pauses++
-	d := time.Duration(w.rand.IntN(most)) * time.Millisecond
 	w.tracef("broker %d stands still for %s", n.id, d)
 	if until := w.now.Add(d); until.After(n.pausedUntil) {
 		n.pausedUntil = until
@@ -111,7 +120,7 @@ func (w *world) pause(n *node, most int) {
 
 // fill leaves little room on a disk, for a while.
 func (w *world) fill(n *node) {
-	if n.full || w.opts.Break != Nothing {
+	if n.full || w.opts.Break != Nothing && w.opts.Break != NoComparing {
 		return
 	}
 	room, err := n.fs.Space("/")

@@ -10,10 +10,16 @@ import (
 
 // What clients were told, and rely on.
 
-// acked notes what a producer was promised.
-func (j *judge) acked(p *producer, b *produced, offset int64) {
+// acked notes what a producer was promised; not by one who did not know yet that another one
+// was elected that may lack it.
+func (j *judge) acked(p *producer, b *produced, a produceAnswer) {
+	v := j.parts[p.part.id]
 	for i := range b.count {
-		j.promise(p.part, offset+int64(i), p.value(b.base+i), "acknowledged")
+		if a.epoch < v.branch {
+			v.lost[p.value(b.base+i)] = true
+			continue
+		}
+		j.promise(p.part, a.offset+int64(i), p.value(b.base+i), "acknowledged")
 	}
 }
 
@@ -46,46 +52,65 @@ func (j *judge) refuse(p *producer, b *produced) {
 // read lets a consumer read from its position on, from any replica. What it saw it may rely
 // on.
 func (j *judge) read(p *partition, c *consumer, maxBytes int) {
-	if p.Failure() != nil || p.log.Failure() != nil {
+	if p.Failure() != nil || p.log.Failure() != nil || p.epoch() < c.branch {
 		return
 	}
+	v := j.parts[c.part.id]
 	result, _ := p.ReadRecords(j.w.now, &replica.Reader{ReplicaID: replica.ConsumerReplicaID, AnyReplica: true}, &replica.FetchPartition{
 		FetchOffset: c.position, CurrentLeaderEpoch: replica.NoEpoch, LastFetchedEpoch: c.epoch,
 	}, maxBytes, true)
-	if j.leadsNow(p) && p.log.Failure() == nil {
+	if j.leadsNow(p) && v.counts(p) && p.log.Failure() == nil {
 		j.leaderOf(p, c, &result)
+	}
+	if c.branch < v.branch && v.counts(p) && result.Err == nil && result.Diverging == nil {
+		j.compare(p, c, v)
 	}
 	if start := int64(p.log.LogStart()); result.Err != nil && c.position < start && p.LeadsFollowers() {
 		c.position, c.epoch = start, replica.NoEpoch // retention was faster
+		clear(c.history)
 	}
 	if result.Err != nil || result.Records == nil {
 		return // it asked a replica that is behind, say
 	}
-	for _, v := range j.views(p, result.Records) {
-		if v.NextOffset() > result.HighWatermark {
-			j.w.fail("OffsetOrder", "%s: a batch up to %d is shown below high watermark %d", c.part, v.NextOffset(), result.HighWatermark)
+	for _, b := range j.views(p, result.Records) {
+		if b.NextOffset() > result.HighWatermark {
+			j.w.fail("OffsetOrder", "%s: a batch up to %d is shown below high watermark %d", c.part, b.NextOffset(), result.HighWatermark)
 		}
-		_ = batch.Iterate(v, j.w.codecs, func(r batch.Record) error {
+		_ = batch.Iterate(b, j.w.codecs, func(r batch.Record) error {
 			if r.Offset > c.position {
 				j.w.fail("AckedRecordsReadable", "%s: a consumer at %d is given record %d", c.part, c.position, r.Offset)
 			}
 			if r.Offset == c.position {
-				j.promise(c.part, r.Offset, string(r.Value), "read")
-				c.position, c.epoch = r.Offset+1, v.LeaderEpoch()
+				j.saw(p, c, seen{string(r.Value), b.LeaderEpoch()})
 			}
 			return nil
 		})
 	}
 }
 
+// saw notes the record that a consumer has read.
+func (j *judge) saw(p *partition, c *consumer, r seen) {
+	if v := j.parts[c.part.id]; v.counts(p) {
+		j.promise(c.part, c.position, r.value, "read")
+	} else {
+		c.branch = min(c.branch, p.judged.branch)
+	}
+	c.history[c.position] = r
+	c.position, c.epoch = c.position+1, r.epoch
+}
+
 // leaderOf looks at what the one that leads by right tells a consumer: its log has what the
 // consumer has read, and ends where anybody was told that it does, or it does not say.
 func (j *judge) leaderOf(p *partition, c *consumer, read *replica.FetchResult) {
+	if read.Diverging != nil && c.branch < j.parts[c.part.id].branch {
+		c.cutTo(read.Diverging)
+		return
+	}
 	if read.Diverging != nil {
 		j.w.fail("ConsumersNeverDiverge", "%s: a consumer at %d, epoch %d, is told that epoch %d ends at %d",
 			c.part, c.position, c.epoch, read.Diverging.Epoch, read.Diverging.EndOffset)
 	}
-	if c.epoch != replica.NoEpoch {
+	if c.epoch != replica.NoEpoch && c.branch == j.parts[c.part.id].branch {
 		end, err := p.OffsetForLeaderEpoch(replica.NoEpoch, c.epoch)
 		if err == nil && end.EndOffset >= 0 && end.EndOffset < c.position {
 			j.w.fail("ConsumersNeverDiverge", "%s: a consumer at %d, epoch %d, asks where that ends, and hears of epoch %d and %d",

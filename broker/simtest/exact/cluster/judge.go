@@ -12,7 +12,8 @@ import (
 //
 //	OneLeaderPerEpoch       in one leader epoch of a partition one process leads, no other
 //	LeaderWasInSync         who is made leader was in the ISR or, if that was empty, in the
-//	                        ELR: no election is unclean
+//	                        ELR: no election is unclean, but where that is allowed and
+//	                        nobody else is there
 //	HighWatermarkMonotonic  a replica's high watermark never falls while its process lives
 //	ISRHoldsHW              what lies below the high watermark of a leader, and what it
 //	                        acknowledges, is in the log of each member of the ISR; with
@@ -58,16 +59,20 @@ type verdicts struct {
 	refused  map[string]bool           // values that were refused and given up
 	leaders  map[int32]processIdentity // by leader epoch
 	held     map[int32]int64           // by node: up to where its replica may be relied on
+	branch   int32                     // the epoch of the last unclean election, 0 if there was none
+	begun    bool                      // somebody has begun to lead since
+	lost     map[string]bool           // values that were promised, and are not any more
 }
 
 // judged is what the judge knows of a replica.
 type judged struct {
-	hw    int64
-	seen  int64 // agreed up to here
-	end   int64
-	epoch int32 // in which it was found to lead
-	leads bool
-	cut   bool // see TruncationByHighWatermark
+	hw     int64
+	seen   int64 // agreed up to here
+	end    int64
+	epoch  int32 // in which it was found to lead
+	leads  bool
+	cut    bool  // see TruncationByHighWatermark
+	branch int32 // it is on this one; see unclean.go
 }
 
 type processIdentity struct {
@@ -90,26 +95,28 @@ func (j *judge) know(p *part) { j.parts[p.id] = j.newVerdicts(p) }
 
 func (j *judge) newVerdicts(p *part) *verdicts {
 	return &verdicts{
-		part: p, promised: map[int64]string{}, agreed: map[int64]print{}, refused: map[string]bool{},
+		part: p, promised: map[int64]string{}, agreed: map[int64]print{}, refused: map[string]bool{}, lost: map[string]bool{},
 		leaders: map[int32]processIdentity{}, held: map[int32]int64{},
 	}
 }
 
 // committed looks at what the controller has decided.
-func (j *judge) committed(d *metadata.Delta) {
+func (j *judge) committed(d *metadata.Delta, unclean bool) {
 	for topic := range d.Topics() {
 		if topic.Deleted() {
 			j.w.deleted(topic.Old)
 		}
 		for c := range topic.Partitions() {
 			if c.New != nil {
-				j.decided(fmt.Sprintf("%s-%d", topic.Name(), c.Index), c.Old, c.New)
+				id := replica.TopicIDPartition{TopicID: topic.ID, Partition: c.Index}
+				j.decided(id, topic.Name(), c.Old, c.New, unclean || j.w.allowsUnclean(topic.Name()))
 			}
 		}
 	}
 }
 
-func (j *judge) decided(name string, old, p *metadata.Partition) {
+func (j *judge) decided(id replica.TopicIDPartition, topic string, old, p *metadata.Partition, unclean bool) {
+	name := fmt.Sprintf("%s-%d", topic, id.Partition)
 	j.w.tracef("%s: leader %d epoch %d, ISR %v ELR %v of %v, partition epoch %d", name, p.Leader, p.LeaderEpoch, p.ISR, p.ELR, p.Replicas, p.PartitionEpoch)
 	inSync := append(slices.Clone(p.ISR), p.ELR...)
 	for _, r := range inSync {
@@ -140,7 +147,11 @@ func (j *judge) decided(name string, old, p *metadata.Partition) {
 	if moved(old, p) {
 		inSync = append(inSync, p.ISR...) // the leader has just said who joins it
 	}
-	if p.Leader >= 0 && p.Leader != old.Leader && !slices.Contains(inSync, p.Leader) {
+	switch {
+	case p.Leader < 0, p.Leader == old.Leader, slices.Contains(inSync, p.Leader):
+	case unclean:
+		j.uncleanElection(id, name, old, p)
+	default:
 		j.w.fail("LeaderWasInSync", "%s: %d leads, ISR was %v, ELR %v", name, p.Leader, old.ISR, old.ELR)
 	}
 }
@@ -168,7 +179,7 @@ func (j *judge) replica(n *node, p *partition, v *verdicts) {
 	if start > lso || lso > hw || hw > end || flushed > end {
 		j.w.fail("OffsetOrder", "%s on %d: start %d, LSO %d, HW %d, end %d; flushed %d", v.part, n.id, start, lso, hw, end, flushed)
 	}
-	if hw < p.judged.hw {
+	if hw < p.judged.hw && (p.judged.branch == v.branch || p.epoch() < v.branch) {
 		j.w.fail("HighWatermarkMonotonic", "%s on %d: from %d to %d", v.part, n.id, p.judged.hw, hw)
 	}
 	if end < p.judged.end {
@@ -177,10 +188,13 @@ func (j *judge) replica(n *node, p *partition, v *verdicts) {
 	}
 	p.judged.hw, p.judged.end = hw, end
 	v.held[n.id] = p.reliable()
+	j.settle(n, p, v)
 	if j.leadsNow(p) {
 		j.held(p, v, hw, "its high watermark is")
 	}
-	j.agree(n, p, v, hw)
+	if v.counts(p) {
+		j.agree(n, p, v, hw)
+	}
 	leader, leads := p.Leader()
 	if leads && (!p.judged.leads || p.judged.epoch != leader.Epoch) {
 		j.leadership(n, p, v, leader.Epoch)
@@ -197,7 +211,7 @@ func (j *judge) leadership(n *node, p *partition, v *verdicts, epoch int32) {
 		j.w.fail("OneLeaderPerEpoch", "%s: broker %d (process %d) and broker %d (process %d) lead in epoch %d", v.part, other.node, other.life, me.node, me.life, epoch)
 	}
 	v.leaders[epoch] = me
-	if j.leadsNow(p) {
+	if j.leadsNow(p) && v.counts(p) {
 		j.keeps(n, p, v, "begins to lead") // it is not the leader of a time long past
 	}
 }
@@ -240,7 +254,7 @@ func (j *judge) agree(n *node, p *partition, v *verdicts, hw int64) {
 			return
 		}
 		for _, b := range views {
-			now := print{b.NextOffset(), b.LeaderEpoch(), b.CRC()}
+			now := printOf(b)
 			if before, ok := v.agreed[b.BaseOffset()]; ok && before != now {
 				j.w.fail("ReplicasAgreeBelowHW", "%s at %d: broker %d has a batch up to %d of epoch %d, there was one up to %d of epoch %d",
 					v.part, b.BaseOffset(), n.id, now.next, now.epoch, before.next, before.epoch)

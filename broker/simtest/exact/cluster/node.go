@@ -24,11 +24,12 @@ type node struct {
 	// marksStay are logs whose directories may have gone without their marks; see retire.
 	marksStay map[replica.TopicIDPartition]bool
 
-	full                 bool      // the disk is
-	staysFull            bool      // when the faults have ended; see withoutRoom
-	wellAt               time.Time // when the broker must have noticed that it is no more
-	doomed, lost         bool      // it will lose, has lost what it had not synced; see faults.go
-	dieAtSync, dieAtCall int       // at which of them from now on; 0: not planned
+	full                 bool          // the disk is
+	staysFull            bool          // when the faults have ended; see withoutRoom
+	wellAt               time.Time     // when the broker must have noticed that it is no more
+	doomed, lost         bool          // it will lose, has lost what it had not synced; see faults.go
+	away                 time.Duration // for how long it stays down next time, at least
+	dieAtSync, dieAtCall int           // at which of them from now on; 0: not planned
 }
 
 func newNode(w *world, id int32) *node {
@@ -134,7 +135,8 @@ func (n *node) died() {
 	if w.plan.fsync && w.rand.IntN(3) == 0 {
 		n.powerCut()
 	}
-	down := w.delay()
+	down := w.delay() + n.away
+	n.away = 0
 	if !w.calm && w.rand.IntN(3) == 0 {
 		down += time.Duration(w.rand.IntN(600)) * time.Millisecond
 	}

@@ -40,6 +40,9 @@ func (w *world) createTopic(name string) {
 		req.Version, req.TimeoutMillis = 7, 60_000
 		t := kmsg.NewCreateTopicsRequestTopic()
 		t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(w.plan.partitions), 3
+		if w.allowsUnclean(name) {
+			t.Configs = append(t.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: uncleanKey, Value: kmsg.StringPtr("true")})
+		}
 		req.Topics = append(req.Topics, t)
 		w.quorum.handle(w.quorum.leader, req, func(kmsg.Response, metadata.Position) {})
 	})
@@ -85,7 +88,7 @@ func (w *world) use(t *metadata.Topic) {
 			w.producers = append(w.producers, pr)
 			w.after(w.delay(), "produce", pr.produce)
 		}
-		c := &consumer{w: w, part: p, epoch: replica.NoEpoch}
+		c := &consumer{w: w, part: p, epoch: replica.NoEpoch, history: map[int64]seen{}}
 		w.consumers = append(w.consumers, c)
 		w.after(w.delay(), "consume", c.consume)
 	}
@@ -147,6 +150,7 @@ type attempt struct {
 
 type produceAnswer struct {
 	offset  int64
+	epoch   int32 // in which it is acknowledged
 	err     error
 	refused bool // before anything was written
 }
@@ -347,7 +351,7 @@ func (a *attempt) finish(err error) {
 	if err == nil && a.all {
 		a.p.d.b.w.judge.acking(a.p, a.end)
 	}
-	a.reply(produceAnswer{offset: a.offset, err: err})
+	a.reply(produceAnswer{offset: a.offset, epoch: a.p.epoch(), err: err})
 }
 
 // answered is what a producer hears, or that it hears nothing. Some give up what was refused
@@ -361,7 +365,7 @@ func (p *producer) answered(b *produced, a produceAnswer) {
 		p.w.report.Acked++
 		p.unacked = slices.Delete(p.unacked, i, i+1)
 		if p.acks == replica.AcksAll {
-			p.w.judge.acked(p, b, a.offset)
+			p.w.judge.acked(p, b, a)
 		}
 		if p.holdOff {
 			p.again()
@@ -402,6 +406,8 @@ type consumer struct {
 	part     *part
 	position int64
 	epoch    int32 // of the last record that it has read
+	branch   int32 // all that it has read is of it; see unclean.go
+	history  map[int64]seen
 }
 
 // consume reads some records and comes back.

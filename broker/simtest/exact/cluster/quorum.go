@@ -28,7 +28,8 @@ type quorum struct {
 // proposal is a decision on its way.
 type proposal struct {
 	controller.Decision
-	answer func(kmsg.Response, metadata.Position) // nil: nobody asked
+	answer  func(kmsg.Response, metadata.Position) // nil: nobody asked
+	unclean bool                                   // it was asked for unclean elections
 }
 
 func (q *quorum) init(w *world) {
@@ -36,7 +37,7 @@ func (q *quorum) init(w *world) {
 	q.commit([]metadata.Record{metadata.BootstrapRecord{
 		ClusterID: "exact", Durability: w.durability(),
 		Features: []metadata.FeatureLevel{{Name: metadata.FeatureMetadata, Level: metadata.MaxMetadataLevel}},
-	}})
+	}}, false)
 }
 
 // committed is the index of the last entry.
@@ -49,14 +50,14 @@ func (q *quorum) image() *metadata.Image {
 	return q.images[len(q.images)-1]
 }
 
-func (q *quorum) commit(records []metadata.Record) metadata.Position {
+func (q *quorum) commit(records []metadata.Record, unclean bool) metadata.Position {
 	pos := metadata.Position{Index: q.committed() + 1, Term: q.term}
 	delta := metadata.NewDelta(q.image())
 	if err := delta.ReplayAll(records...); err != nil {
 		q.w.fail("Harness", "records of the controller: %v", err)
 	}
 	q.log, q.images = append(q.log, records), append(q.images, delta.Image(pos))
-	q.w.judge.committed(delta)
+	q.w.judge.committed(delta, unclean)
 	for _, n := range q.w.nodes {
 		q.tell(n)
 	}
@@ -127,7 +128,7 @@ func (q *quorum) elect() {
 	q.w.report.Controllers++
 	for _, p := range kept {
 		if len(p.Records) > 0 {
-			q.commit(q.w.broken(p.Records))
+			q.commit(q.w.broken(p.Records), p.unclean)
 		}
 	}
 	q.w.tracef("controller is %d, term %d, %d of its predecessor's proposals survive", q.leader, q.term, len(kept))
@@ -153,6 +154,7 @@ func (q *quorum) handle(at int32, req kmsg.Request, answer func(kmsg.Response, m
 		return !q.w.node(e.Port).up()
 	})
 	q.propose(d, answer)
+	q.pending[len(q.pending)-1].unclean = asksUnclean(req)
 }
 
 // connectionLost is what fast fencing (D9) makes of a process that died.
@@ -166,7 +168,7 @@ func (q *quorum) connectionLost(n *node, epoch int64) {
 }
 
 func (q *quorum) propose(d controller.Decision, answer func(kmsg.Response, metadata.Position)) {
-	q.pending = append(q.pending, &proposal{d, answer})
+	q.pending = append(q.pending, &proposal{Decision: d, answer: answer})
 	term := q.term
 	q.w.after(q.w.delay(), "commit", func() { q.commitNext(term) })
 }
@@ -184,7 +186,7 @@ func (q *quorum) commitNext(term uint64) {
 	q.pending = q.pending[1:]
 	at := metadata.Position{Index: q.committed(), Term: q.term}
 	if len(p.Records) > 0 {
-		at = q.commit(q.w.broken(p.Records))
+		at = q.commit(q.w.broken(p.Records), p.unclean)
 	}
 	p.Committed(at)
 	if p.answer != nil {
@@ -202,8 +204,10 @@ func (topicRules) Validate(map[string]string) error { return nil }
 func (topicRules) Effective(map[string]string) []controller.ConfigEntry { return nil }
 
 // Elections implements controller.TopicConfigs.
-func (t topicRules) Elections(map[string]string) controller.ElectionConfig {
-	return controller.ElectionConfig{MinISR: int32(t.w.plan.minISR), UncleanElection: t.w.opts.Break == UncleanElections}
+func (t topicRules) Elections(config map[string]string) controller.ElectionConfig {
+	return controller.ElectionConfig{
+		MinISR: int32(t.w.plan.minISR), UncleanElection: t.w.opts.Break == UncleanElections || config[uncleanKey] == "true",
+	}
 }
 
 // CheckGroup implements controller.TopicConfigs.

@@ -93,8 +93,8 @@ func (j *judge) sequences(n *node, of *partition, v *verdicts, values map[int64]
 			if next < 0 {
 				next = number
 			}
-			for next < number && p.unknown[next] > 0 {
-				next += p.unknown[next]
+			for next < number && (p.unknown[next] > 0 || v.lost[p.value(next)]) {
+				next += max(1, p.unknown[next])
 			}
 			if err != nil || number != next {
 				j.w.fail("SequencesContiguous", "%s on %d: %s stands at %d, where record %d is due", v.part, n.id, values[o], o, next)

@@ -44,6 +44,7 @@ type Report struct {
 	Deleted                                                    int // topics
 	HandedOver                                                 int // leaders: by a broker whose disk stayed full
 	Moved, Resumed                                             int // replicas: to another directory; of which an earlier process had begun the copy
+	Unclean, Lost, Diverged                                    int // elections; promises that they broke; times that a consumer was told so
 	Trace                                                      []string
 }
 
@@ -55,9 +56,9 @@ func (r Report) Faults() int {
 // String is one line.
 func (r Report) String() string {
 	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cuts, %d new controllers, %d damaged replicas, %d full disks; "+
-		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed, %d handed over for lack of room",
+		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed, %d handed over for lack of room, %d unclean elections, %d promises lost, %d consumers sent back",
 		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Damaged, r.Full,
-		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed, r.HandedOver)
+		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed, r.HandedOver, r.Unclean, r.Lost, r.Diverged)
 }
 
 // Add adds the counts of another run.
@@ -83,6 +84,9 @@ func (r *Report) Add(o Report) {
 	r.NotAvailable += o.NotAvailable
 	r.Moved += o.Moved
 	r.Resumed += o.Resumed
+	r.Unclean += o.Unclean
+	r.Lost += o.Lost
+	r.Diverged += o.Diverged
 	r.HandedOver += o.HandedOver
 }
 
@@ -121,6 +125,7 @@ type plan struct {
 	fsync                     bool // durability; without, only kills
 	preferred                 bool // leaders are balanced
 	impatient                 bool // producers give up what takes long
+	unclean                   unclean
 	config                    logstore.Config
 	keeper                    logstore.KeeperOptions
 	pageSize                  int
@@ -172,6 +177,7 @@ func (w *world) draw() plan {
 		p.slowMetadata = time.Duration(r.IntN(120)) * time.Millisecond
 	}
 	p.impatient = w.opts.Seed%4 == 1
+	p.unclean = w.drawUnclean()
 	p.directories = 1 + int(w.opts.Seed%5)/3
 	if w.opts.Seed%3 == 0 {
 		p.config.WriteAheadBytes = int32(16 << (w.opts.Seed / 3 % 9))
