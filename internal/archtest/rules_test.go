@@ -25,6 +25,7 @@ var layers = []struct {
 	{"cluster/quota", 1, "token buckets"},
 
 	{"logstore/...", 2, "the log of one partition"},
+	{"logstore/compaction", 2, "what the cleaner of a log keeps, pure"},
 	{"cluster/metalog/...", 2, "the ordered committed log of metadata"},
 	{"cluster/peer", 2, "connections to other brokers"},
 
