@@ -30,6 +30,7 @@ type Broker struct {
 	Network     Network
 	Quotas      Quotas
 	Logs        Logs
+	Cleaner     Cleaner
 	NewTopics   NewTopics
 	Replication Replication
 
@@ -198,6 +199,7 @@ func (b *Broker) paces(v values) {
 		RecoveryThreads:            v.int("num.recovery.threads.per.data.dir"),
 		MoveThreads:                optional[int32](v, "num.replica.alter.log.dirs.threads"),
 	}
+	b.Cleaner = parseCleaner(v)
 	b.Replication = Replication{
 		LagTimeMax:              v.ms("replica.lag.time.max.ms"),
 		Fetchers:                v.int("num.replica.fetchers"),

@@ -12,7 +12,7 @@ func BrokerKey(name string) *Key { return find(brokerKeys, name) }
 
 func buildBrokerKeys() []Key {
 	var keys []Key
-	for _, part := range [][]Key{identityKeys(), quorumKeys(), networkKeys(), quotaKeys(), topicKeysOfBroker(), logKeys(), topicDefaultKeys(), replicationKeys(), coordinatorKeys(), groupCoordinatorKeys()} {
+	for _, part := range [][]Key{identityKeys(), quorumKeys(), networkKeys(), quotaKeys(), topicKeysOfBroker(), logKeys(), cleanerKeys(), topicDefaultKeys(), replicationKeys(), coordinatorKeys(), groupCoordinatorKeys()} {
 		keys = append(keys, part...)
 	}
 	sortKeys(keys)

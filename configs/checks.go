@@ -24,6 +24,7 @@ func (c *checker) run() {
 		c.roles()
 	}
 	c.limits()
+	c.cleaner()
 	c.topicDefaults()
 }
 

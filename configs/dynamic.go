@@ -19,7 +19,7 @@ type Dynamic struct {
 // dynamicKeys are the broker keys that may be changed while brokers run, on one or on all
 // of them. They take effect at once, except for num.recovery.threads.per.data.dir, which
 // is read at a start. Kafka has more, which it describes as changeable: those of things
-// that do not exist here, and listeners with their certificates. See also cleanerKeys.
+// that do not exist here, and listeners with their certificates.
 const dynamicKeys = `
 	compression.gzip.level compression.lz4.level compression.type compression.zstd.level
 	log.cleaner.delete.retention.ms log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
@@ -35,7 +35,7 @@ const dynamicKeys = `
 
 // IsDynamic tells whether a broker key may be changed while brokers run.
 func IsDynamic(name string) bool {
-	return listed(dynamicKeys, name) || find(throttleKeys(), name) != nil || find(cleanerKeys(), name) != nil || listenerLimit(name) != nil
+	return listed(dynamicKeys, name) || listed(cleanerDynamicKeys, name) || find(throttleKeys(), name) != nil || listenerLimit(name) != nil
 }
 
 // throttleKeys exist only while brokers run: kafka-reassign-partitions sets them. No table
@@ -86,10 +86,8 @@ func (b *Broker) rate(key string) (n int64, set bool) {
 
 // dynamicKey finds what the value of a dynamic key is checked by.
 func dynamicKey(name string) *Key {
-	for _, keys := range [][]Key{throttleKeys(), cleanerKeys()} {
-		if key := find(keys, name); key != nil {
-			return key
-		}
+	if key := find(throttleKeys(), name); key != nil {
+		return key
 	}
 	if key := listenerLimit(name); key != nil {
 		return key
@@ -253,7 +251,7 @@ func topicDefault(b *Broker, name string) string {
 // IgnoredDynamic names those of set that have no effect, sorted: for the log.
 func IgnoredDynamic(set map[string]string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if !IsDynamic(name) || find(cleanerKeys(), name) != nil {
+		if !IsDynamic(name) {
 			names = append(names, name)
 		}
 	}

@@ -232,6 +232,15 @@ func TestCheckDynamic(t *testing.T) {
 		{"log.cleaner.threads", "2", true},
 		{"log.cleaner.threads", "3", false},
 		{"log.cleaner.threads", "0", false},
+		{"log.cleaner.dedupe.buffer.size", "1048577", true},
+		{"log.cleaner.dedupe.buffer.size", "1048576", false},
+		{"log.cleaner.io.buffer.load.factor", "1", true},
+		{"log.cleaner.io.buffer.load.factor", "0", false},
+		{"log.cleaner.io.buffer.load.factor", "1.5", false},
+		{"log.cleaner.io.buffer.load.factor", "NaN", false},
+		{"log.cleaner.io.max.bytes.per.second", "0", true},
+		{"log.cleaner.io.max.bytes.per.second", "NaN", false},
+		{"log.cleaner.io.buffer.size", "-1", false},
 		{"log.cleaner.enable", "false", false},
 		{"log.local.retention.ms", "5", true},
 		{"log.local.retention.ms", "-1", false},
@@ -253,16 +262,19 @@ func TestCheckDynamic(t *testing.T) {
 }
 
 func TestIgnoredDynamic(t *testing.T) {
-	set := map[string]string{"max.connections": "1", "z": "1", "a": "1", "log.cleaner.threads": "2"}
-	if names := IgnoredDynamic(set); !slices.Equal(names, []string{"a", "log.cleaner.threads", "z"}) {
+	set := map[string]string{"max.connections": "1", "z": "1", "a": "1", "log.cleaner.threads": "2", "log.cleaner.enable": "false"}
+	if names := IgnoredDynamic(set); !slices.Equal(names, []string{"a", "log.cleaner.enable", "z"}) {
 		t.Errorf("%v", names)
 	}
 }
 
-// What is set for the log cleaner is shown as Kafka shows it, and steps count from it.
-func TestCleanerKeysAreKept(t *testing.T) {
+// What is set for the log cleaner is in force, shown as Kafka shows it, and steps count from it.
+func TestCleanerKeysAreInForce(t *testing.T) {
 	b := loaded(t, "log.cleaner.threads=4", "log.cleaner.backoff.ms=7")
 	next := with(t, b, Dynamic{All: map[string]string{"log.cleaner.threads": "8"}, Own: map[string]string{"log.cleaner.backoff.ms": "9"}})
+	if c := next.Cleaner; c.Threads != 8 || c.Backoff != 9*time.Millisecond || c.DedupeBytes != 128<<20 || c.LoadFactor != 0.9 || !c.Enabled {
+		t.Errorf("in force: %+v", c)
+	}
 	list := next.Describe()
 	if d := described1(t, list, "log.cleaner.threads"); sourcesOf(d.Synonyms) != "log.cleaner.threads=8 dynamic default, log.cleaner.threads=4 broker, log.cleaner.threads=1 default" || d.ReadOnly {
 		t.Errorf("threads: %+v, %s", d, sourcesOf(d.Synonyms))

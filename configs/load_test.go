@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,10 @@ func TestDefault(t *testing.T) {
 		Logs: Logs{
 			RetentionCheckInterval: 5 * time.Minute, RecoveryPointInterval: 30 * time.Second, LogStartCheckpointInterval: time.Minute,
 			HighWatermarkInterval: 5 * time.Second, RecoveryThreads: 2,
+		},
+		Cleaner: Cleaner{
+			Enabled: true, Threads: 1, DedupeBytes: 128 << 20, LoadFactor: 0.9, IOBufferBytes: 512 << 10,
+			MaxBytesPerSecond: math.MaxFloat64, Backoff: 15 * time.Second,
 		},
 		NewTopics: NewTopics{Partitions: 1, ReplicationFactor: 1, AutoCreate: true, DeleteEnabled: true, MaxPartitionsShown: 2000},
 		Replication: Replication{

@@ -82,9 +82,7 @@ const later = `
 	group.streams.num.standby.replicas group.streams.num.warmup.replicas
 	group.streams.rack.aware.assignment.tags group.streams.session.timeout.ms
 	group.streams.task.offset.interval.ms group.streams.topology.description.plugin.class
-	log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
-	log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
-	log.cleaner.threads metadata.log.max.record.bytes.between.snapshots
+	metadata.log.max.record.bytes.between.snapshots
 	metadata.log.max.snapshot.interval.ms
 	producer.id.expiration.check.interval.ms remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
 	remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms

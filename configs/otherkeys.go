@@ -91,13 +91,6 @@ const otherKeys = `
 	group.streams.topology.description.plugin.class CLASS -
 	kafka.metrics.polling.interval.secs INT 10
 	kafka.metrics.reporters LIST ""
-	log.cleaner.backoff.ms LONG 15000
-	log.cleaner.dedupe.buffer.size LONG 134217728
-	log.cleaner.enable BOOLEAN true
-	log.cleaner.io.buffer.load.factor DOUBLE 0.9
-	log.cleaner.io.buffer.size INT 524288
-	log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308
-	log.cleaner.threads INT 1
 	log.dir.failure.timeout.ms LONG 30000
 	metadata.log.max.record.bytes.between.snapshots LONG 20971520
 	metadata.log.max.snapshot.interval.ms LONG 3600000
