@@ -15,6 +15,7 @@ var layers = []struct {
 	{"configs", 1, "tables of keys and typed configuration"},
 	{"protocol", 1, "which API keys and versions are served"},
 	{"protocol/batch", 1, "record batch bytes"},
+	{"protocol/batch/batchtest", 1, "compacted batches for tests"},
 	{"protocol/fetchenc", 1, "segmented Fetch responses"},
 	{"protocol/kafkaerr", 1, "kinds of error that a client sees"},
 	{"protocol/wire/...", 1, "connections as ordered requests and responses"},
