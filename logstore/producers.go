@@ -54,7 +54,9 @@ func (l *Log) loadProducersUpTo(now time.Time, start, end int64) error {
 func (l *Log) checkBackup() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := &l.recovery; !slices.Contains(l.producers.Snapshots(), r.backup) {
+	r, there := &l.recovery, l.producers.Snapshots()
+	r.backed = r.backed && slices.Contains(there, r.point)
+	if !slices.Contains(there, r.backup) {
 		r.backup = noPending
 	}
 }

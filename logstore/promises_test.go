@@ -218,6 +218,41 @@ func TestSnapshotOfTheRecoveryPointStays(t *testing.T) {
 	}
 }
 
+// TestDamagedSnapshotVouchesForNothing: that of the recovery point cannot be read. The log start
+// does not count on it, also when the same recovery point is persisted again.
+func TestDamagedSnapshotVouchesForNothing(t *testing.T) {
+	crash := vfs.NewCrash(rand.NewPCG(1, 1))
+	d, _ := mustOpen(t, testOptions(crash.Process()), epochTime, DefaultConfig())
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	for sequence := range int32(3) {
+		sequenced(t, l, sequence)
+	}
+	if err := d.Close(epochTime, 1); err != nil {
+		t.Fatal(err)
+	}
+	flipBit(t, crash.Process(), l.file("00000000000000000003.snapshot"), 10, 1)
+	d, report := mustOpen(t, testOptions(crash.Process()), epochTime, DefaultConfig())
+	l = report.Opened[0]
+	if info := sequenced(t, l, 2); !info.Duplicate {
+		t.Fatalf("the last batch is sent again: %+v", info)
+	}
+	sequenced(t, l, 3)
+	d.Flush()
+	if err := errors.Join(d.checkpointPromises(), l.AdvanceLogStart(2), d.PersistLogStarts(l)); err != nil {
+		t.Fatal(err)
+	}
+	crash.Kill()
+	d.Abandon()
+	d, report = mustOpen(t, testOptions(crash.Process()), epochTime, DefaultConfig())
+	defer d.Abandon()
+	if l = report.Opened[0]; l.LogStart() != 2 {
+		t.Errorf("begins at %d", l.LogStart())
+	}
+	if info := sequenced(t, l, 1); !info.Duplicate || info.FirstOffset != 1 {
+		t.Errorf("a deleted batch is sent again: %+v", info)
+	}
+}
+
 // TestProducersOfAnEmptiedLogStay: all records are deleted, and the log is stopped in good order.
 func TestProducersOfAnEmptiedLogStay(t *testing.T) {
 	mem := vfs.NewMem()
