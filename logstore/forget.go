@@ -44,17 +44,19 @@ func (d *Dir) forgetPending() error {
 }
 
 // forgetStale removes marks that an earlier log of this name may have left. There is no
-// directory of that name, which has to be durable as well.
+// directory of that name, which has to be durable as well. What has nothing to do with that
+// name, and waits for room, does not stand in the way.
 func (d *Dir) forgetStale(id ID) error {
 	d.marks.lock()
 	defer d.marks.unlock()
-	if err := d.forgetPending(); err != nil {
+	if err := d.forgetPending(); err != nil && !MayPass(err) {
 		return err
 	}
-	if d.marks.knows(id) {
-		if err := d.o.FS.SyncDir(d.o.Path); err != nil {
-			return err
-		}
+	if !d.marks.knows(id) {
+		return nil
+	}
+	if err := d.o.FS.SyncDir(d.o.Path); err != nil {
+		return err
 	}
 	return d.marks.remove([]ID{id}, d.namesOfOthers([]ID{id}))
 }

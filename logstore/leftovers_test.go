@@ -53,6 +53,28 @@ func TestMarksOfADeletedTopicAreForgotten(t *testing.T) {
 	}
 }
 
+// TestNoRoomToTidyUp: what a deleted topic has left in the checkpoints keeps nobody from creating
+// another one, but one of its name.
+func TestNoRoomToTidyUp(t *testing.T) {
+	faulty := errfs.Wrap(vfs.NewMem())
+	d, _ := mustOpen(t, testOptions(faulty), epochTime, DefaultConfig())
+	defer d.Abandon()
+	l := mustCreate(t, d, testID("t", 0), DefaultConfig())
+	mustAppend(t, l, epochTime, 1, "old")
+	moveRecoveryPoint(t, l)
+	faulty.Add("write *checkpoint.tmp err=ENOSPC")
+	must(t, d.DeleteLogs(epochTime, l))
+	d.checkSpace()
+	mustCreate(t, d, testID("other", 0), DefaultConfig())
+	next := ID{Topic: "t", TopicID: topicID("another")}
+	if _, err := d.CreateLog(epochTime, next, DefaultConfig()); !MayPass(err) {
+		t.Errorf("another one of that name: %v", err)
+	}
+	faulty.Clear()
+	d.checkSpace()
+	mustCreate(t, d, next, DefaultConfig())
+}
+
 // TestRoundBetweenLoweringAndCut: a round that comes between the two must not raise the
 // marks again, nor a checkpoint write what it has raised.
 func TestRoundBetweenLoweringAndCut(t *testing.T) {

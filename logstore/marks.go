@@ -3,7 +3,6 @@ package logstore
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 
 	"github.com/klamm-mq/klamm/logstore/checkpoint"
@@ -42,7 +41,10 @@ type marks struct {
 	hw       map[checkpoint.TopicPartition]int64
 	segments map[checkpoint.TopicIDPartition][]checkpoint.Segment
 
-	stale [numMarkFiles]bool // the map holds what the file does not
+	stale [numMarkFiles]bool // the map holds what the file does not, or the other way round
+	// dropped are keys that have left the map, and not yet the file: it may not be written for
+	// lack of room.
+	dropped [numMarkFiles]map[any]bool
 
 	// startsTold says that there is a segment checkpoint on the disk. It is written only when
 	// that of the log starts says of each log that it does not begin at 0: so what a log lacks
@@ -131,10 +133,26 @@ func set[K comparable](into map[K]int64, key K, o int64) bool {
 	return true
 }
 
-func drop[K comparable, V any](from map[K]V, key K) bool {
-	_, ok := from[key]
+// drop takes a key out of the map of a file.
+func drop[K comparable, V any](m *marks, file markFile, from map[K]V, key K) {
+	if _, ok := from[key]; !ok {
+		return
+	}
 	delete(from, key)
-	return ok
+	if m.dropped[file] == nil {
+		m.dropped[file] = map[any]bool{}
+	}
+	m.dropped[file][key] = true
+	m.stale[file] = true
+}
+
+// dropOthers takes those keys out that are not among the ones to keep.
+func dropOthers[K comparable, V any](m *marks, file markFile, from map[K]V, keep map[K]bool) {
+	for key := range from {
+		if !keep[key] {
+			drop(m, file, from, key)
+		}
+	}
 }
 
 // note marks a file as behind its map, if news.
@@ -163,28 +181,29 @@ func (m *marks) lower(ts []Truncation) error {
 	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks)
 }
 
-// knows tells whether anything is known under the id or name of a partition.
+// knows tells whether anything is known under the id or name of a partition, here or in a file.
 func (m *marks) knows(id ID) bool {
-	return has(m.flushed, id.key()) || has(m.segments, id.key()) ||
-		has(m.recovery, id.name()) || has(m.start, id.name()) || has(m.hw, id.name())
+	return has(m, flushedMarks, m.flushed, id.key()) || has(m, segmentMarks, m.segments, id.key()) ||
+		has(m, recoveryMarks, m.recovery, id.name()) || has(m, startMarks, m.start, id.name()) ||
+		has(m, highWatermarkMarks, m.hw, id.name())
 }
 
-func has[K comparable, V any](in map[K]V, key K) bool {
+func has[K comparable, V any](m *marks, file markFile, in map[K]V, key K) bool {
 	_, ok := in[key]
-	return ok
+	return ok || m.dropped[file][key]
 }
 
 // remove forgets partitions, durably; but not what is known under names that others bear.
 func (m *marks) remove(ids []ID, others map[checkpoint.TopicPartition]bool) error {
 	for _, id := range ids {
-		m.note(flushedMarks, drop(m.flushed, id.key()))
-		m.note(segmentMarks, drop(m.segments, id.key()))
+		drop(m, flushedMarks, m.flushed, id.key())
+		drop(m, segmentMarks, m.segments, id.key())
 		if others[id.name()] {
 			continue
 		}
-		m.note(recoveryMarks, drop(m.recovery, id.name()))
-		m.note(startMarks, drop(m.start, id.name()))
-		m.note(highWatermarkMarks, drop(m.hw, id.name()))
+		drop(m, recoveryMarks, m.recovery, id.name())
+		drop(m, startMarks, m.start, id.name())
+		drop(m, highWatermarkMarks, m.hw, id.name())
 	}
 	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks, segmentMarks)
 }
@@ -217,9 +236,7 @@ func (m *marks) knowsOthers(names map[checkpoint.TopicPartition]bool, have map[c
 // what they say about a missing directory is not forgotten by itself.
 func (m *marks) prune(names map[checkpoint.TopicPartition]bool) {
 	for file, of := range m.byName() {
-		before := len(of)
-		maps.DeleteFunc(of, func(name checkpoint.TopicPartition, _ int64) bool { return !names[name] })
-		m.note(file, len(of) < before)
+		dropOthers(m, file, of, names)
 	}
 }
 
@@ -240,7 +257,7 @@ func (m *marks) write(files ...markFile) error {
 		if err := m.writeOne(f); err != nil {
 			return fmt.Errorf("write checkpoint of %s: %w", m.dir, err)
 		}
-		m.stale[f] = false
+		m.stale[f], m.dropped[f] = false, nil
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"slices"
 
@@ -94,19 +93,17 @@ func (m *marks) setSegments(id ID, ended []checkpoint.Segment) {
 	if slices.Equal(m.segments[id.key()], ended) {
 		return
 	}
-	m.note(segmentMarks, true)
 	if len(ended) == 0 {
-		delete(m.segments, id.key())
+		drop(m, segmentMarks, m.segments, id.key())
 		return
 	}
+	m.note(segmentMarks, true)
 	m.segments[id.key()] = ended
 }
 
 // pruneSegments forgets those of partitions that are not here.
 func (m *marks) pruneSegments(have map[checkpoint.TopicIDPartition]bool) {
-	before := len(m.segments)
-	maps.DeleteFunc(m.segments, func(key checkpoint.TopicIDPartition, _ []checkpoint.Segment) bool { return !have[key] })
-	m.note(segmentMarks, len(m.segments) < before)
+	dropOthers(m, segmentMarks, m.segments, have)
 }
 
 // voidSegments removes the file where there is no room to write it.
