@@ -32,6 +32,7 @@ func TestExact(t *testing.T) {
 			seed = *oneSeed
 		}
 		w := runExact(seed, exactSteps, noFlaw, countersOf(&all, nil))
+		all.cleanings += w.cleanings
 		if len(w.broken) > 0 {
 			t.Fatalf("seed %d: %s; its trace:\n%s", seed, w.broken[0], w.tail())
 		}
@@ -56,6 +57,8 @@ func TestExactFindsFlaws(t *testing.T) {
 	}{
 		{"told of a high watermark too early", earlyWatermark, nil, []string{"AckedIsThere", "the shard has committed"}},
 		{"refused but written", lyingRefusal, nil, []string{"RefusedIsNot", "newest state", "committed state"}},
+		{"cleaned above the high watermark", cleanedPending, nil, []string{"committed state", "newest state"}},
+		{"tombstones go before what they delete", earlyTombstones, nil, []string{"committed state", "newest state"}},
 		{"written but lost", lostAppend, nil, []string{"AckedIsThere", "the shard has committed", "newest state", "committed state"}},
 		{"keeps what was refused", noFlaw, func(s *counters) Shard { return keepsRefused{s} }, []string{"newest state", "committed state"}},
 		{"commits what is pending", noFlaw, func(s *counters) Shard { return commitsAll{s} }, []string{"committed state"}},
@@ -112,10 +115,10 @@ func countersOf(all *counts, spoil func(*counters) Shard) func(*exactWorld) exac
 }
 
 // counts is what a whole run has met: a tier that never sees a fault proves nothing.
-type counts struct{ acked, refused, late, lost, hooks int }
+type counts struct{ acked, refused, late, lost, hooks, tombstones, cleanings int }
 
 func (c *counts) requireAll(t *testing.T) {
-	if c.acked == 0 || c.refused == 0 || c.late == 0 || c.lost == 0 || c.hooks == 0 {
+	if c.acked == 0 || c.refused == 0 || c.late == 0 || c.lost == 0 || c.hooks == 0 || c.tombstones == 0 || c.cleanings == 0 {
 		t.Errorf("something was never met: %+v", *c)
 	}
 }
@@ -140,7 +143,19 @@ type counterOp struct {
 
 type counterValue struct {
 	name string
-	n    int64
+	n    int64 // 0: a tombstone
+}
+
+func (v counterValue) record() Record {
+	if v.n == 0 {
+		return Record{Key: []byte(v.name)}
+	}
+	return counterRecord(v.name, v.n)
+}
+
+func (v counterValue) is(r Record) bool {
+	return string(r.Key) == v.name && (r.Value == nil) == (v.n == 0) &&
+		(r.Value == nil || int64(binary.BigEndian.Uint64(r.Value)) == v.n)
 }
 
 func (c *countersWorkload) NewShard() Shard {
@@ -170,7 +185,7 @@ func (c *countersWorkload) op(values ...counterValue) Effects {
 	c.ops = append(c.ops, op)
 	e := Effects{Answers: []func(error){func(err error) { c.answered(op, err) }}}
 	for _, v := range values {
-		e.Records = append(e.Records, counterRecord(v.name, v.n))
+		e.Records = append(e.Records, v.record())
 	}
 	c.w.tracef("op %d: %v", op.number, values)
 	return e
@@ -178,7 +193,11 @@ func (c *countersWorkload) op(values ...counterValue) Effects {
 
 func (c *countersWorkload) Step(_ time.Time, rng *rand.Rand, do func(Effects)) {
 	name := string(rune('a' + rng.IntN(4)))
-	switch rng.IntN(12) {
+	switch rng.IntN(14) {
+	case 12:
+		do(c.op(counterValue{fmt.Sprint("once-", c.number), 1}))
+	case 13:
+		do(c.op(c.passing()...))
 	case 0:
 		do(c.op())
 	case 1:
@@ -201,6 +220,21 @@ func (c *countersWorkload) Step(_ time.Time, rng *rand.Rand, do func(Effects)) {
 	default:
 		do(c.op(c.value(name)))
 	}
+}
+
+// passing removes the oldest counter that is used once.
+func (c *countersWorkload) passing() []counterValue {
+	var once []string
+	for name := range c.shard.values.All() {
+		if strings.HasPrefix(name, "once-") {
+			once = append(once, name)
+		}
+	}
+	if len(once) == 0 {
+		return nil
+	}
+	c.counts.tombstones++
+	return []counterValue{{name: slices.Min(once)}}
 }
 
 func (c *countersWorkload) answered(op *counterOp, err error) {
@@ -247,7 +281,7 @@ func (c *countersWorkload) find(values []counterValue) bool {
 	for _, v := range values {
 		found := false
 		for _, r := range records {
-			found = found || string(r.Key) == v.name && int64(binary.BigEndian.Uint64(r.Value)) == v.n
+			found = found || v.is(r)
 		}
 		if !found {
 			return false
@@ -259,7 +293,12 @@ func (c *countersWorkload) find(values []counterValue) bool {
 func (c *countersWorkload) Check(records []Record, newest bool) error {
 	want := map[string]int64{}
 	for o, r := range records {
-		name, n := string(r.Key), int64(binary.BigEndian.Uint64(r.Value))
+		name := string(r.Key)
+		if r.Value == nil {
+			delete(want, name)
+			continue
+		}
+		n := int64(binary.BigEndian.Uint64(r.Value))
 		if n != want[name]+1 && name != "foreign" {
 			return fmt.Errorf("NoLostUpdate: %s is %d at offset %d, after %d", name, n, o, want[name])
 		}

@@ -18,7 +18,8 @@ import (
 // The exact tier: one shard on a log in memory, stepped by one goroutine from one seed.
 // Between any two steps the process may die, leadership be lost and won again, an append
 // be refused, fail with or without having written, or find somebody else's record. What
-// the log holds above the high watermark may be gone afterwards.
+// the log holds above the high watermark may be gone afterwards; what it holds below may be
+// compacted at any time. The shard is held against the log as it was written.
 //
 //	go test ./cluster/coordinator -run TestExact -v -seeds=5000 -first=1   # or make sim
 //	go test ./cluster/coordinator -run TestExact -v -seed=42               # one, with its trace
@@ -55,16 +56,20 @@ type exactWorld struct {
 	// killed says that the shard before had no chance to answer.
 	killed bool
 	broken []string // violations
+
+	cleanings int
 }
 
 // flaw is a way in which a run is broken on purpose, to see that it is noticed.
 type flaw int
 
 const (
-	noFlaw         flaw = iota
-	earlyWatermark      // the high watermark is told before it is there
-	lyingRefusal        // a refused append was written
-	lostAppend          // an append that succeeded was not written
+	noFlaw          flaw = iota
+	earlyWatermark       // the high watermark is told before it is there
+	lyingRefusal         // a refused append was written
+	lostAppend           // an append that succeeded was not written
+	cleanedPending       // records above the high watermark make committed ones superfluous
+	earlyTombstones      // tombstones go before what they delete
 )
 
 // runExact runs a workload for so many steps. What it returns ends at the first violation.
@@ -122,6 +127,9 @@ func (w *exactWorld) step(i int) {
 		}
 	case n < 80:
 		w.advance()
+	case n < 83:
+		w.cleanings++
+		w.log.with(0, func(p *fakePartition) { w.tracef("%d cleaned up to %d", i, p.clean(w.rng, w.flaw)) })
 	case n < 88:
 		w.now = w.now.Add(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
 		w.tracef("%d time %v", i, w.now.UnixMilli())
@@ -172,9 +180,9 @@ func (w *exactWorld) check() {
 	}
 }
 
-// records is the log by offset.
+// records is the log by offset, as if nothing had been cleaned.
 func (w *exactWorld) records() (records []Record) {
-	for _, b := range w.log.partitions[0].batches {
+	for _, b := range w.log.partitions[0].whole {
 		err := batch.Iterate(b, nil, func(r batch.Record) error {
 			records = append(records, Record{Key: r.Key, Value: r.Value})
 			return nil
@@ -202,8 +210,7 @@ func (w *exactWorld) lose() {
 	w.log.with(0, func(p *fakePartition) {
 		p.epoch = -1
 		for len(p.batches) > 0 && p.batches[len(p.batches)-1].BaseOffset() >= p.hw && w.rng.IntN(2) == 0 {
-			p.end = p.batches[len(p.batches)-1].BaseOffset()
-			p.batches = p.batches[:len(p.batches)-1]
+			p.cut()
 		}
 		p.hw = min(p.hw, p.end)
 	})

@@ -2,9 +2,11 @@ package coordinator
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/batch/batchtest"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
@@ -19,7 +21,9 @@ type fakePartition struct {
 	epoch   int32 // -1: not led
 	start   int64
 	end, hw int64
-	batches []batch.View
+	batches []batch.View // what is left of them
+	whole   []batch.View // as they were appended
+	cleaned int64        // the end of what was cleaned before
 	max     int
 
 	autoCommit bool
@@ -55,6 +59,40 @@ func (l *fakeLog) with(i int32, change func(*fakePartition)) {
 
 func (l *fakeLog) commit(i int32) { l.with(i, func(p *fakePartition) { p.hw = p.end }) }
 
+// clean compacts a part of what is committed, as far as rng says: the newest record of each
+// key stays. Tombstones go that a cleaning before this one has met. The last batch before
+// an end of cleaning is kept: the log ends where it did.
+func (p *fakePartition) clean(rng *rand.Rand, how flaw) (upTo int64) {
+	bound := p.hw
+	if how == cleanedPending {
+		bound = p.end
+	}
+	for _, v := range p.batches {
+		if v.NextOffset() <= bound && (upTo < p.cleaned || rng.IntN(4) > 0) {
+			upTo = v.NextOffset()
+		}
+	}
+	if how == earlyTombstones {
+		for i, v := range p.batches {
+			p.batches[i] = batchtest.Thin(v, testCodecs, func(r *batch.Record) bool { return r.HasValue })
+		}
+		return upTo
+	}
+	p.batches = batchtest.Clean(p.batches, batchtest.CleanParams{
+		UpTo: upTo, TombstonesUpTo: rng.Int64N(p.cleaned + 1), Codecs: testCodecs,
+		KeepEmpty: func(v batch.View) bool { return v.NextOffset() == upTo || rng.IntN(8) == 0 },
+	})
+	p.cleaned = max(p.cleaned, upTo)
+	return upTo
+}
+
+// cut takes batches off the end.
+func (p *fakePartition) cut() {
+	last := p.batches[len(p.batches)-1]
+	p.end = last.BaseOffset()
+	p.batches, p.whole = p.batches[:len(p.batches)-1], p.whole[:len(p.whole)-1]
+}
+
 func (l *fakeLog) led(p Partition) (*fakePartition, error) {
 	part := l.partitions[p.Index]
 	if part == nil || part.epoch != p.LeaderEpoch {
@@ -82,7 +120,7 @@ func (l *fakeLog) Append(p Partition, records []byte) (base int64, err error) {
 	v := batch.View(append([]byte{}, records...))
 	base = part.end
 	v.SetBaseOffset(base)
-	part.batches = append(part.batches, v)
+	part.batches, part.whole = append(part.batches, v), append(part.whole, v)
 	part.end = v.NextOffset()
 	part.appends++
 	auto := part.autoCommit

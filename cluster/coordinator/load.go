@@ -54,17 +54,23 @@ func (l *loader) run(ctx context.Context) error {
 	l.shard.Committed(max(at.HighWatermark, at.Start))
 	buf := make([]byte, min(loadBufferBytes, max(at.End-at.Start, 1)*minBatchBytes))
 	for ctx.Err() == nil {
+		if at, err = l.log.Offsets(l.partition); err != nil {
+			return fmt.Errorf("find the ends of partition %d: %w", l.partition.Index, err)
+		}
 		read, err := l.log.Read(l.partition, l.next, buf)
 		if err != nil {
 			return fmt.Errorf("read partition %d at %d: %w", l.partition.Index, l.next, err)
 		}
-		if len(read) == 0 {
-			return l.finish()
+		if len(read) > 0 {
+			if err := l.replay(read); err != nil {
+				return fmt.Errorf("load partition %d at %d: %w", l.partition.Index, l.next, err)
+			}
+			l.progress(l.report)
+			continue
 		}
-		if err := l.replay(read); err != nil {
-			return fmt.Errorf("load partition %d at %d: %w", l.partition.Index, l.next, err)
+		if done, err := l.finish(at.End); done || err != nil {
+			return err
 		}
-		l.progress(l.report)
 	}
 	return context.Cause(ctx)
 }
@@ -72,19 +78,27 @@ func (l *loader) run(ctx context.Context) error {
 // minBatchBytes guesses the bytes of a record, so that short partitions get short buffers.
 const minBatchBytes = 512
 
-func (l *loader) finish() error {
-	at, err := l.log.Offsets(l.partition)
-	if err != nil {
-		return err
+// finish ends the load when there was nothing left to read of a log that ended at end, unless
+// somebody has written meanwhile. The last offsets may have no record: compaction by a broker
+// of another kind, or a truncation among offsets that compaction has emptied, leaves such a
+// log. What is appended comes behind them.
+func (l *loader) finish(end int64) (done bool, err error) {
+	if end < l.next {
+		return false, fmt.Errorf("partition %d ends at %d, its last batch at %d", l.partition.Index, end, l.next)
 	}
-	if at.End != l.next {
-		return fmt.Errorf("partition %d ends at %d, its last batch at %d", l.partition.Index, at.End, l.next)
+	if end > l.next {
+		l.logger.Info("the last offsets have no records", "from", l.next, "to", end)
+		l.next = end
+	}
+	at, err := l.log.Offsets(l.partition)
+	if err != nil || at.End > l.next {
+		return false, err
 	}
 	l.report.Offsets = at
 	if len(l.open) > 0 {
 		l.logger.Warn("records of transactions that were never ended are left out", "producers", len(l.open))
 	}
-	return nil
+	return true, nil
 }
 
 // replay takes in the whole batches of what was read.

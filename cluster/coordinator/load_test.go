@@ -12,13 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/batch/batchtest"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
 // loadCase is a partition, and what it is loaded as.
 type loadCase struct {
 	name              string
-	start, hw         int64
+	start, hw, end    int64
 	batches           []batch.View
 	newest, committed map[string]int64
 	unknown           int64
@@ -116,9 +117,57 @@ func TestLoad(t *testing.T) {
 			committed: map[string]int64{"a": 2, "b": 2, "c": 5},
 		},
 	}
+	at := func(v batch.View, offset int64) batch.View { v.SetBaseOffset(offset); return v }
+	empty := batchtest.Empty
+	cases = append(cases, []loadCase{
+		{
+			name: "gaps and empty batches", hw: 40,
+			batches: []batch.View{
+				at(plain(none, a("a", 1)), 7), empty(at(plain(none, a("a", 2), b("b", 2)), 10)),
+				at(plain(none, b("b", 3)), 20), empty(at(plain(none, c("c", 4)), 39)),
+			},
+			newest:    map[string]int64{"a": 1, "b": 3},
+			committed: map[string]int64{"a": 1, "b": 3},
+		},
+		{
+			name: "the high watermark lies in a gap", hw: 15,
+			batches:   []batch.View{at(plain(none, a("a", 1)), 7), at(plain(none, a("a", 2)), 20)},
+			newest:    map[string]int64{"a": 2},
+			committed: map[string]int64{"a": 1},
+		},
+		{
+			name: "the log begins in a gap", start: 5, hw: 30,
+			batches:   []batch.View{at(plain(none, a("a", 1)), 3), at(plain(none, a("b", 2)), 20)},
+			newest:    map[string]int64{"b": 2},
+			committed: map[string]int64{"b": 2},
+		},
+		{
+			name: "the log ends in a gap", hw: 50, end: 50,
+			batches:   []batch.View{at(plain(none, a("a", 1)), 3)},
+			newest:    map[string]int64{"a": 1},
+			committed: map[string]int64{"a": 1},
+		},
+		{
+			name: "no record is left", start: 5, hw: 50, end: 50,
+		},
+		{
+			name: "tombstones of what is gone", hw: 9,
+			batches: []batch.View{at(plain(none, Record{Key: []byte("a")}), 4), at(plain(none, Record{Key: []byte("b")}, a("a", 2)), 7)},
+			newest:  map[string]int64{"a": 2}, committed: map[string]int64{"a": 2},
+		},
+		{
+			name: "an aborted transaction whose records are gone, a committed one whose marker is left", hw: 90,
+			batches: []batch.View{
+				at(plain(of(1), a("a", 1)), 10), at(marker(2, batch.ControlAbort), 20), at(empty(marker(3, batch.ControlCommit)), 25),
+				at(marker(1, batch.ControlCommit), 30), at(marker(1, batch.ControlCommit), 40),
+			},
+			newest: map[string]int64{"a": 1}, committed: map[string]int64{"a": 1},
+		},
+	}...)
 	for _, lc := range cases {
 		t.Run(lc.name, func(t *testing.T) {
 			log := logOf(lc.start, lc.hw, lc.batches...)
+			log.with(0, func(p *fakePartition) { p.end, p.hw = max(p.end, lc.end), max(p.hw, min(lc.hw, lc.end)) })
 			shard := newCounters(0)
 			l := loader{
 				log: poisoned{log}, partition: Partition{LeaderEpoch: 1}, shard: shard, codecs: testCodecs,
@@ -142,13 +191,13 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// logOf is a log with these batches, one after the other.
+// logOf is a log with these batches, one after the other, or where they say if that is later.
 func logOf(start, hw int64, batches ...batch.View) *fakeLog {
 	log := newFakeLog(1)
 	log.with(0, func(p *fakePartition) {
 		p.epoch, p.autoCommit, p.start, p.hw = 1, false, start, hw
 		for _, v := range batches {
-			v.SetBaseOffset(p.end)
+			v.SetBaseOffset(max(p.end, v.BaseOffset()))
 			p.batches = append(p.batches, v)
 			p.end = v.NextOffset()
 		}
@@ -205,10 +254,10 @@ func TestLoadThatCannotGoOn(t *testing.T) {
 	if err := run(good, ctx, 1); !leadershipLost(err) {
 		t.Errorf("cancelled: %v", err)
 	}
-	gone := logOf(0, 1, plain(batch.BuilderOptions{}, counterRecord("a", 1)))
-	gone.with(0, func(p *fakePartition) { p.end++ })
-	if err := run(gone, context.Background(), 1); err == nil {
-		t.Error("a log whose last batches cannot be found was loaded")
+	short := logOf(0, 1, plain(batch.BuilderOptions{}, counterRecord("a", 1)))
+	short.with(0, func(p *fakePartition) { p.end-- })
+	if err := run(short, context.Background(), 1); err == nil {
+		t.Error("a log with batches behind its end was loaded")
 	}
 }
 
