@@ -128,7 +128,7 @@ func quotaKeys() []Key {
 func networkKeys() []Key {
 	return []Key{
 		{
-			Name: "advertised.listeners", Type: List, Unset: true, Valid: listOf{}, Importance: High,
+			Name: "advertised.listeners", Type: List, Unset: true, Valid: listOf{notEmpty: true}, Importance: High,
 			Doc: "Addresses that clients are told, by listener name. Unset: those of listeners.",
 		},
 		{
@@ -140,7 +140,7 @@ func networkKeys() []Key {
 			Doc: "Largest answer to a fetch.",
 		},
 		{
-			Name: "inter.broker.listener.name", Type: String, Unset: true, Importance: Medium,
+			Name: "inter.broker.listener.name", Type: String, Unset: true, Valid: nonEmpty{}, Importance: Medium,
 			Doc: "Listener that brokers use among themselves. Unset: PLAINTEXT, or the only one.",
 		},
 		{

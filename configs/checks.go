@@ -44,6 +44,9 @@ func (c *checker) identity() {
 		c.refuse("controller.quorum.voters", "%v", err)
 	}
 	c.b.Quorum.Voters = voters
+	if c.b.IsSet("controller.quorum.bootstrap.servers") && len(voters)+len(c.b.Quorum.BootstrapServers) == 0 {
+		c.refuse("controller.quorum.bootstrap.servers", "must name a controller; leave it out where this node is alone")
+	}
 	if len(voters)+len(c.b.Quorum.BootstrapServers) > 0 && !c.b.NodeIDSet {
 		c.problems = append(c.problems, Problem{
 			Place: "configuration", Key: "node.id",
@@ -181,6 +184,7 @@ func (c *checker) limits() {
 	if n.MaxConnectionsPerIP == 0 && len(overrides) == 0 {
 		c.refuse("max.connections.per.ip", "would let nobody in without max.connections.per.ip.overrides")
 	}
+	c.authenticationDelay()
 	if n.QueuedMaxRequestBytes > 0 && n.QueuedMaxRequestBytes < int64(n.MaxRequestBytes) {
 		c.refuse("queued.max.request.bytes", "must be at least socket.request.max.bytes (%d)", n.MaxRequestBytes)
 	}

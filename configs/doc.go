@@ -26,8 +26,8 @@
 //	refused    asks for protection that does not exist here (TLS, SASL, an authorizer,
 //	           policies): a Problem, since ignoring it would be worse than not starting
 //	pointless  of Kafka, without meaning here (threads of the JVM, ZooKeeper): one Warning
-//	           for all of them
-//	later      of Kafka, and not yet supported: one Warning for all
+//	           for all of them; a value that Kafka refuses is a Problem all the same
+//	later      of Kafka, and not yet supported: the same
 //	unknown    a Warning each, with the nearest known name
 //
 // # What is set while brokers run

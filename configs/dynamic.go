@@ -278,7 +278,8 @@ func (b *Broker) at(source Source, name string) (text string, ok bool) {
 		if _, ok = base.store.places[name]; ok {
 			return base.store.text(name)
 		}
-		text, ok = base.store.others[name]
+		setting, set := base.store.others[name]
+		text, ok = setting.Value, set
 	case SourceDefault:
 		if key := describedKey(name); key != nil && !key.Unset {
 			return key.Default, true

@@ -77,6 +77,7 @@ func TestBrokerKeysAreKafkas(t *testing.T) {
 		"controller.quorum.fetch.timeout.ms":            failover,
 		"controller.quorum.voters":                      form,
 		"default.replication.factor":                    range_,
+		"inter.broker.listener.name":                    range_,
 		"listeners":                                     zeroConf,
 		"log.dir":                                       zeroConf,
 		"log.flush.offset.checkpoint.interval.ms":       "the recovery point moves every 30 s",

@@ -98,7 +98,7 @@ func listenerNames(listeners []Listener) string {
 // parseProtocolMap reads NAME:PROTOCOL,….
 func parseProtocolMap(text string) (map[string]string, error) {
 	protocols := map[string]string{}
-	for _, pair := range splitList(strings.TrimSpace(text)) {
+	for _, pair := range splitPairs(text) {
 		name, protocol, ok := strings.Cut(pair, ":")
 		name, protocol = listenerName(strings.TrimSpace(name)), strings.TrimSpace(protocol)
 		switch {
@@ -113,6 +113,11 @@ func parseProtocolMap(text string) (map[string]string, error) {
 		protocols[name] = protocol
 	}
 	return protocols, nil
+}
+
+// splitPairs splits a list of a:b; like Kafka's it may end in commas.
+func splitPairs(text string) []string {
+	return splitList(strings.TrimRight(strings.TrimSpace(text), ", "))
 }
 
 func securityProtocols() []string { return []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"} }
@@ -158,7 +163,7 @@ func splitHostPort(address string) (host string, port int, err error) {
 
 func parsePerIP(text string) (map[string]int, error) {
 	limits := map[string]int{}
-	for _, pair := range splitList(strings.TrimSpace(text)) {
+	for _, pair := range splitPairs(text) {
 		i := strings.LastIndexByte(pair, ':') // an IPv6 address has colons of its own
 		if i <= 0 {
 			return nil, fmt.Errorf("%q is not of the form host:count", pair)

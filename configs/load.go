@@ -34,6 +34,9 @@ func Load(s Sources) (*Broker, []Warning, error) {
 		return nil, warnings, problems
 	}
 	b, more := newBroker(store, parsed)
+	if len(more) == 0 {
+		more = store.checkOthers(b)
+	}
 	if len(more) > 0 {
 		return nil, warnings, more
 	}
@@ -156,13 +159,13 @@ func setLayer(pairs []string) (layer, Problems) {
 // store holds the merged text of served keys and where each was set.
 type store struct {
 	viper  *viper.Viper
-	places map[string]string // of what is set
-	others map[string]string // keys of Kafka that were set and are not served
+	places map[string]string  // of what is set
+	others map[string]Problem // what was set of other names, each as the last layer has it
 }
 
 func newStore() *store {
 	// No key contains the delimiter, so that viper takes each as it is.
-	s := &store{viper: viper.NewWithOptions(viper.KeyDelimiter("\x00")), places: map[string]string{}, others: map[string]string{}}
+	s := &store{viper: viper.NewWithOptions(viper.KeyDelimiter("\x00")), places: map[string]string{}, others: map[string]Problem{}}
 	for i := range brokerKeys {
 		if key := &brokerKeys[i]; !key.Unset {
 			s.viper.SetDefault(key.Name, key.Default)
@@ -193,20 +196,18 @@ func (s *store) place(name string) string {
 func sortOut(layers []layer) (*store, []Warning, Problems) {
 	s := newStore()
 	var problems Problems
-	others := map[string]Problem{} // names that are not served, each as the last layer has it
 	for _, l := range layers {
 		for _, name := range slices.Sorted(maps.Keys(l.settings)) {
 			setting := Problem{Place: l.place(name), Key: name, Value: l.settings[name]}
 			if what, _ := classify(name, setting.Value); what != served {
-				others[name] = setting
-				s.others[name] = setting.Value
+				s.others[name] = setting
 			} else if err := s.set(name, setting.Value, setting.Place); err != nil {
 				setting.Reason = err.Error()
 				problems = append(problems, setting)
 			}
 		}
 	}
-	warnings, more := judge(others)
+	warnings, more := judge(s.others)
 	return s, warnings, append(problems, more...)
 }
 
@@ -215,7 +216,13 @@ func judge(settings map[string]Problem) (warnings []Warning, problems Problems) 
 	ignoredNames, notYetNames := map[string]bool{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		p := settings[name]
-		switch what, why := classify(name, p.Value); what {
+		what, why := classify(name, p.Value)
+		if err := checkUnserved(name, p.Value); err != nil && what != refused {
+			p.Value, p.Reason = Shown(name, p.Value), err.Error()
+			problems = append(problems, p)
+			continue
+		}
+		switch what {
 		case refused:
 			p.Value, p.Reason = Shown(name, p.Value), why+"; the key is refused rather than ignored"
 			problems = append(problems, p)

@@ -243,12 +243,18 @@ func buildListedKeys() []Key {
 			keys = append(keys, brokerKeys[i])
 		}
 	}
-	for line := range strings.Lines(strings.TrimSpace(otherKeys)) {
-		f := strings.Fields(line)
-		key := Key{Name: f[0], Type: parseType(f[1]), Default: strings.Trim(f[2], "\""), Unset: f[2] == "-", Doc: otherDoc}
-		keys = append(keys, key)
-	}
+	keys = append(keys, parseKeys(otherKeys)...)
 	sortKeys(keys)
+	return keys
+}
+
+// parseKeys reads a table of name, type and default.
+func parseKeys(table string) []Key {
+	var keys []Key
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		f := strings.Fields(line)
+		keys = append(keys, Key{Name: f[0], Type: parseType(f[1]), Default: strings.Trim(f[2], "\""), Unset: f[2] == "-", Doc: otherDoc})
+	}
 	return keys
 }
 

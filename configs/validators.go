@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,20 +26,22 @@ func inRange(min, max float64) Validator { return between{&min, &max} }
 func (b between) Check(value any) error {
 	n := number(value)
 	if b.min != nil && n < *b.min {
-		return fmt.Errorf("must be at least %.0f", *b.min)
+		return fmt.Errorf("must be at least %s", bound(*b.min))
 	}
 	if b.max != nil && n > *b.max {
-		return fmt.Errorf("must be at most %.0f", *b.max)
+		return fmt.Errorf("must be at most %s", bound(*b.max))
 	}
 	return nil
 }
 
 func (b between) String() string {
 	if b.max == nil {
-		return fmt.Sprintf("[%.0f,...]", *b.min)
+		return fmt.Sprintf("[%s,...]", bound(*b.min))
 	}
-	return fmt.Sprintf("[%.0f,...,%.0f]", *b.min, *b.max)
+	return fmt.Sprintf("[%s,...,%s]", bound(*b.min), bound(*b.max))
 }
+
+func bound(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func number(value any) float64 {
 	switch v := value.(type) {
