@@ -25,6 +25,12 @@ type Config struct {
 	RetentionMs    int64 // retention.ms, -1 = for ever
 	RetentionBytes int64 // retention.bytes, -1 = no limit
 
+	// Of what is compacted:
+	MinCleanableRatio  float64 // min.cleanable.dirty.ratio
+	MinCompactionLagMs int64   // min.compaction.lag.ms
+	MaxCompactionLagMs int64   // max.compaction.lag.ms
+	DeleteRetentionMs  int64   // delete.retention.ms
+
 	Compression       batch.Compression // compression.type and the codec's level
 	MaxMessageBytes   int32             // max.message.bytes, of one batch
 	MaxRecordBytes    int32             // max.decompressed.message.bytes, of one compressed record; 0 = no limit
@@ -71,6 +77,9 @@ func DefaultConfig() Config {
 		Delete:             true,
 		RetentionMs:        7 * 24 * 3600 * 1000,
 		RetentionBytes:     -1,
+		MinCleanableRatio:  0.5,
+		MaxCompactionLagMs: math.MaxInt64,
+		DeleteRetentionMs:  24 * 3600 * 1000,
 		MaxMessageBytes:    1048588,
 		TimestampBeforeMs:  math.MaxInt64,
 		TimestampAfterMs:   3600 * 1000,
