@@ -170,9 +170,14 @@ func (b *Builder) header() header {
 		maxTimestamp:   b.maxTimestamp,
 		lastDelta:      max(b.lastDelta, b.o.LastOffsetDelta),
 		count:          b.count,
+		producer:       noProducer,
+		deleteHorizon:  b.o.DeleteHorizonMs > 0,
 	}
 	if b.o.LogAppendTime {
 		h.maxTimestamp = b.o.AppendTimeMs
+	}
+	if b.o.Producer != nil {
+		h.producer = *b.o.Producer
 	}
 	return h
 }
@@ -180,17 +185,15 @@ func (b *Builder) header() header {
 // header is everything that stands before the records.
 type header struct {
 	BuilderOptions
+	producer                    Producer
 	baseTimestamp, maxTimestamp int64
 	lastDelta, count            int32
+	deleteHorizon               bool
 }
 
 // put writes the header into v, whose records are in place, and the CRC of it all.
 func (h *header) put(v View) {
-	p := noProducer
-	if h.Producer != nil {
-		p = *h.Producer
-	}
-	be := binary.BigEndian
+	p, be := h.producer, binary.BigEndian
 	be.PutUint64(v[posBaseOffset:], uint64(h.BaseOffset))
 	be.PutUint32(v[posLength:], uint32(len(v)-PrefixSize))
 	be.PutUint32(v[posLeaderEpoch:], uint32(h.LeaderEpoch))
@@ -217,7 +220,7 @@ func (h *header) attributes() int16 {
 	if h.Control {
 		a |= controlBit
 	}
-	if h.DeleteHorizonMs > 0 {
+	if h.deleteHorizon {
 		a |= deleteHorizonBit
 	}
 	return a

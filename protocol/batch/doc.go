@@ -33,6 +33,7 @@
 //   - [Validate] decides what a leader appends, as Kafka's LogValidator does, and
 //     patches the header or rebuilds the batch.
 //   - [Builder] writes batches; [NewEndTxnMarker] transaction markers.
+//   - [Retainer] writes what compaction leaves of a batch.
 //   - [Codecs] holds pools of decoders and encoders, and the limits. It is passed in:
 //     pools that were global would be shared by all brokers of a process, which the
 //     virtual time of tests does not allow.
