@@ -1,5 +1,7 @@
 package compaction
 
+import "math"
+
 // Piece is a segment that is to be cleaned.
 type Piece struct {
 	// Base is its base offset, End where the next one begins.
@@ -14,4 +16,28 @@ type Piece struct {
 // groupSegmentsBySize). A piece that is too large by itself is a group of its own. What is
 // written anew can be a little larger than what was read, because of larger differences of
 // timestamps.
-func Groups(pieces []Piece, maxSize, maxIndexBytes int64) [][]Piece { return nil }
+func Groups(pieces []Piece, maxSize, maxIndexBytes int64) [][]Piece {
+	var groups [][]Piece
+	for len(pieces) > 0 {
+		n := groupLen(pieces, maxSize, maxIndexBytes)
+		groups = append(groups, pieces[:n:n])
+		pieces = pieces[n:]
+	}
+	return groups
+}
+
+// groupLen is how many pieces from the first on go together.
+func groupLen(pieces []Piece, maxSize, maxIndexBytes int64) int {
+	sum := pieces[0]
+	for n, p := range pieces[1:] {
+		sum.Size += p.Size
+		sum.IndexBytes += p.IndexBytes
+		sum.TimeIndexBytes += p.TimeIndexBytes
+		// An empty one has no offsets, so that its end does not count.
+		tooFar := p.Size > 0 && p.End-1-sum.Base > math.MaxInt32
+		if tooFar || sum.Size > maxSize || sum.IndexBytes > maxIndexBytes || sum.TimeIndexBytes > maxIndexBytes {
+			return n + 1
+		}
+	}
+	return len(pieces)
+}

@@ -1,9 +1,15 @@
 package compaction
 
+import (
+	"math"
+	"sort"
+)
+
 // SegmentState is what Judge needs of a segment.
 type SegmentState struct {
 	Base, Size int64
-	// LargestTimestampMs is that of its records. Only looked at if MinCompactionLagMs > 0.
+	// LargestTimestampMs is that of its records, or when it was last written if they have
+	// none. Only looked at if MinCompactionLagMs > 0, and not of the active segment.
 	LargestTimestampMs int64
 	// FirstTimestampMs is the max timestamp of its first batch, 0 or less if there is
 	// none. Only looked at if MaxCompactionLagMs < math.MaxInt64, and not of the active
@@ -59,4 +65,83 @@ func (d Dirty) Wanted(minCleanableRatio float64) bool {
 
 // Judge finds out what can be cleaned (LogCleanerManager.cleanableOffsets,
 // maxCompactionDelay and calculateCleanableBytes).
-func Judge(s State, nowMs int64) Dirty { return Dirty{} }
+func Judge(s State, nowMs int64) Dirty {
+	var d Dirty
+	d.FirstDirty, d.Reset = s.firstDirty()
+	d.FirstUncleanable = s.segmentOf(max(d.FirstDirty, s.bound(d.FirstDirty, nowMs)))
+	for _, seg := range s.Segments {
+		if seg.Base < d.FirstDirty {
+			d.CleanBytes += seg.Size
+		}
+	}
+	for _, seg := range s.dirtyFrom(d.FirstDirty) {
+		if seg.Base < d.FirstUncleanable {
+			d.CleanableBytes += seg.Size
+		}
+	}
+	d.DelayMs = s.delayMs(d.FirstDirty, nowMs)
+	d.Now = d.DelayMs > 0
+	return d
+}
+
+// firstDirty is the checkpoint, unless it lies outside of the log, as it does after
+// retention, or if the log has lost its end: then all is dirty, and the checkpoint is to be
+// replaced.
+func (s *State) firstDirty() (offset int64, reset bool) {
+	switch {
+	case s.Checkpoint < 0:
+		return s.LogStart, false
+	case s.Checkpoint < s.LogStart || s.Checkpoint > s.LogEnd:
+		return s.LogStart, true
+	default:
+		return s.Checkpoint, false
+	}
+}
+
+// bound is where cleaning has to end: at Bound, at the active segment, or at the first dirty
+// one that is younger than min.compaction.lag.ms.
+func (s *State) bound(firstDirty, nowMs int64) int64 {
+	bound := min(s.Bound, s.active().Base)
+	if s.MinCompactionLagMs <= 0 {
+		return bound
+	}
+	for _, seg := range s.dirtyFrom(firstDirty) {
+		if seg.LargestTimestampMs > nowMs-s.MinCompactionLagMs {
+			return min(bound, seg.Base)
+		}
+	}
+	return bound
+}
+
+func (s *State) active() SegmentState { return s.Segments[len(s.Segments)-1] }
+
+// dirtyFrom are the segments from the one that holds offset to the one before the active one.
+func (s *State) dirtyFrom(offset int64) []SegmentState {
+	n := len(s.Segments) - 1
+	return s.Segments[min(s.indexOf(offset), n):n]
+}
+
+// indexOf is the segment that holds offset, the first one if that lies before them all.
+func (s *State) indexOf(offset int64) int {
+	i := sort.Search(len(s.Segments), func(i int) bool { return s.Segments[i].Base > offset })
+	return max(i-1, 0)
+}
+
+// segmentOf is the base of the segment that holds offset.
+func (s *State) segmentOf(offset int64) int64 { return s.Segments[s.indexOf(offset)].Base }
+
+// delayMs is by how much the first batch of some dirty segment is older than
+// max.compaction.lag.ms.
+func (s *State) delayMs(firstDirty, nowMs int64) int64 {
+	oldest := int64(math.MaxInt64)
+	for _, seg := range s.dirtyFrom(firstDirty) {
+		if seg.FirstTimestampMs > 0 {
+			oldest = min(oldest, seg.FirstTimestampMs)
+		}
+	}
+	cleanUntilMs := nowMs - max(s.MaxCompactionLagMs, 0)
+	if oldest >= cleanUntilMs { // also where the difference would overflow
+		return 0
+	}
+	return cleanUntilMs - oldest
+}
