@@ -53,6 +53,10 @@
 // COORDINATOR_LOAD_IN_PROGRESS. A load that fails is tried again after a pause, during
 // which they get NOT_COORDINATOR.
 //
+// The partition may be compacted at any time below the high watermark: a record may have
+// been replaced by a later one of its key, a tombstone stand alone, or be gone as well. A
+// shard must come to the same state from whatever is left of its records, in their order.
+//
 // # Goroutines
 //
 // One per shard that is led here, which loads it and then sleeps until there is an

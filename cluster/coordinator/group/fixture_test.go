@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/klamm-mq/klamm/cluster/coordinator"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
@@ -19,7 +21,9 @@ type fixture struct {
 	rand   *rand.ChaCha8
 	now    time.Time
 
-	log     []coordinator.Record
+	log     []coordinator.Record // as it was written
+	gone    []bool               // what compaction has taken of it
+	cleaned int64                // up to where
 	hw      int64
 	batch   []coordinator.Record
 	ops     []coordinator.Effects // of the open batch
@@ -47,18 +51,33 @@ func newFixture(t testing.TB, seed uint64) *fixture {
 	return f
 }
 
-// load makes the shard anew from the log.
+// load makes the shard anew from what is left of the log.
 func (f *fixture) load() {
 	f.waiting, f.batch, f.ops = nil, nil, nil
-	f.shard = NewShard(ShardOptions{Config: f.config, Rand: f.rand, Logger: slog.New(slog.DiscardHandler)})
-	f.shard.Committed(f.hw)
-	for i, r := range f.log {
-		if err := f.shard.Replay(int64(i), r); err != nil {
-			f.t.Fatalf("replay record %d: %v", i, err)
+	f.shard = f.replayed(f.isGone)
+	if f.cleaned > 0 {
+		whole := hardState(f.replayed(func(int) bool { return false }))
+		if d := cmp.Diff(whole, hardState(f.shard)); d != "" {
+			f.t.Errorf("StateIsTheLog: cleaned up to %d of %d the log is loaded as another (-whole +cleaned): %s", f.cleaned, len(f.log), d)
 		}
 	}
 	f.carryOut(f.shard.OnImage(f.now, nil, nil))
 	f.carryOut(f.shard.Loaded(f.now))
+}
+
+// replayed is a shard that has replayed the records that are left.
+func (f *fixture) replayed(gone func(int) bool) *Shard {
+	s := NewShard(ShardOptions{Config: f.config, Rand: f.rand, Logger: slog.New(slog.DiscardHandler)})
+	s.Committed(f.hw)
+	for i, r := range f.log {
+		if gone(i) {
+			continue
+		}
+		if err := s.Replay(int64(i), r); err != nil {
+			f.t.Fatalf("replay record %d: %v", i, err)
+		}
+	}
+	return s
 }
 
 // crash drops the shard and loads it again. What lies above the high watermark may be

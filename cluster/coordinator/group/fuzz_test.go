@@ -124,6 +124,7 @@ func (z *fuzzer) fault() {
 		z.timeOut()
 	default:
 		z.refuse = nil
+		z.clean(z.hw-int64(z.n(4))%(z.hw+1), z.hw)
 		z.crash(z.n(4))
 	}
 }

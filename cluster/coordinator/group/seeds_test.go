@@ -21,7 +21,8 @@ var (
 )
 
 // TestSeeds has clients join, sync, commit and vanish at random, while the log refuses
-// records, answers late, and the shard is lost and loaded again between any two events.
+// records, answers late, is compacted, and the shard is lost and loaded again between any two
+// events.
 func TestSeeds(t *testing.T) {
 	if *groupSeed != 0 {
 		newSimulation(t, *groupSeed, true).run(400)
@@ -37,18 +38,19 @@ func TestSeeds(t *testing.T) {
 		total.add(s.counts)
 	}
 	t.Logf("%d seeds: %+v", *groupSeeds, total)
-	if total.assigned == 0 || total.crashes == 0 || total.refused == 0 || total.commits == 0 || total.fenced == 0 {
+	if total.assigned == 0 || total.crashes == 0 || total.refused == 0 || total.commits == 0 || total.fenced == 0 || total.cleanings == 0 {
 		t.Errorf("something never happened: %+v", total)
 	}
 }
 
 // counts says what a run has seen.
 type counts struct {
-	assigned, commits, crashes, refused, fenced, converged int
+	assigned, commits, crashes, refused, fenced, converged, cleanings int
 }
 
 func (c *counts) add(o counts) {
 	c.assigned, c.commits, c.crashes = c.assigned+o.assigned, c.commits+o.commits, c.crashes+o.crashes
+	c.cleanings += o.cleanings
 	c.refused, c.fenced, c.converged = c.refused+o.refused, c.fenced+o.fenced, c.converged+o.converged
 }
 
@@ -56,6 +58,7 @@ func (c *counts) add(o counts) {
 type simulation struct {
 	*fixture
 	rand    *rand.Rand
+	cleaner *rand.Rand // of its own, so that seeds stay what they were
 	counts  counts
 	trace   []string
 	verbose bool
@@ -95,7 +98,7 @@ const (
 
 func newSimulation(t *testing.T, seed uint64, verbose bool) *simulation {
 	s := &simulation{
-		fixture: newFixture(t, seed), rand: rand.New(rand.NewPCG(seed, 7)), verbose: verbose,
+		fixture: newFixture(t, seed), rand: rand.New(rand.NewPCG(seed, 7)), cleaner: rand.New(rand.NewPCG(seed, 8)), verbose: verbose,
 		owners: make(map[int32]map[string]string), leader: make(map[int32]string),
 	}
 	for i := range 2 + s.rand.IntN(4) {
@@ -197,6 +200,11 @@ func (s *simulation) crashNow() {
 	s.note("crash, up to %d records above the high watermark are kept", keep)
 	s.refuse = nil
 	s.counts.crashes++
+	if s.cleaner.IntN(2) == 0 {
+		s.clean(s.cleaner.Int64N(s.hw+1), s.cleaner.Int64N(s.hw+1))
+		s.note("cleaned up to %d", s.cleaned)
+		s.counts.cleanings++
+	}
 	for _, c := range s.clients {
 		c.life++
 		c.waiting = false
