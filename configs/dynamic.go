@@ -205,7 +205,11 @@ func checkDynamicKey(name, text string) error {
 	case key == nil: // of a plug-in, perhaps: kept, and without effect
 		return nil
 	default:
-		if _, err := key.Parse(text); err != nil {
+		value, err := key.Parse(text)
+		if err == nil {
+			err = checkChange(name, text, value)
+		}
+		if err != nil {
 			return refuse("%s = %s: it %v", name, Shown(name, text), err)
 		}
 		return nil
@@ -222,24 +226,7 @@ func checkStep(from, to *Broker) error {
 	if err := checkCleanerThreads(from, to); err != nil {
 		return err
 	}
-	return checkLocalRetention(to)
-}
-
-// checkLocalRetention compares the two limits of tiered storage with those of the log.
-func checkLocalRetention(b *Broker) error {
-	long := func(name string) int64 {
-		value, _ := TopicKey(name).Parse(topicDefault(b, name))
-		n, _ := value.(int64)
-		return n
-	}
-	for _, unit := range []string{"ms", "bytes"} {
-		local, whole := long("local.retention."+unit), long("retention."+unit)
-		if whole != -1 && local != -2 && (local == -1 || local > whole) {
-			return kafkaerr.New(kafkaerr.InvalidRequest, fmt.Sprintf(
-				"log.local.retention.%s = %d is more than log.retention.%s = %d", unit, local, unit, whole))
-		}
-	}
-	return nil
+	return checkTopicDefaults(to)
 }
 
 // topicDefault is the text of a topic key where the topic sets nothing.

@@ -246,6 +246,16 @@ func TestCheckDynamic(t *testing.T) {
 		{"log.local.retention.ms", "-1", false},
 		{"log.local.retention.ms", "604800001", false},
 		{"log.local.retention.bytes", "-1", true},
+		{"log.remote.copy.lag.ms", "604800000", true},
+		{"log.remote.copy.lag.ms", "604800001", false},
+		{"log.remote.copy.lag.bytes", "604800001", true},
+		{"log.cleanup.policy", "delete,compact", true},
+		{"log.cleanup.policy", "delete,delete", false},
+		{"max.connections", "0", false}, // from a file it is taken
+		{"max.connection.creation.rate", "0", false},
+		{"listener.name.plaintext.max.connections", "0", false},
+		{"max.connections.per.ip", "0", false},
+		{"max.connections.per.ip.overrides", "a b:4", false},
 		{"internal.metadata.log.segment.bytes", "5", false},
 		{"ssl.keystore.password", "x", false},
 	} {

@@ -161,6 +161,9 @@ func splitHostPort(address string) (host string, port int, err error) {
 	return host, port, err
 }
 
+// hostForm is Utils.VALID_HOST_CHARACTERS.
+var hostForm = regexp.MustCompile(`^[0-9a-zA-Z\-%._:]*$`)
+
 func parsePerIP(text string) (map[string]int, error) {
 	limits := map[string]int{}
 	for _, pair := range splitPairs(text) {
@@ -172,7 +175,11 @@ func parsePerIP(text string) (map[string]int, error) {
 		if err != nil || count < 0 {
 			return nil, fmt.Errorf("%q: the count must be a number from 0 on", pair)
 		}
-		limits[strings.Trim(pair[:i], "[]")] = int(count)
+		host := strings.Trim(pair[:i], "[]")
+		if !hostForm.MatchString(host) {
+			return nil, fmt.Errorf("%q is not an address or the name of a host", host)
+		}
+		limits[host] = int(count)
 	}
 	return limits, nil
 }
