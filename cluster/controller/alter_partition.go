@@ -60,7 +60,8 @@ func (s *state) alterOne(req *kmsg.AlterPartitionRequest, t *metadata.Topic, wan
 		return nil, answer
 	}
 	p := t.Partition(want.Partition)
-	c := s.change(topicPartition{t, p}, func(r int32) bool { return s.mayLead(p, r) })
+	tp := topicPartition{t, p}
+	c := s.change(tp, func(r int32) bool { return s.mayLead(tp, r) })
 	c.isr = isr.brokers()
 	c.recovery = metadata.RecoveryState(want.LeaderRecoveryState)
 	next := c.build()

@@ -63,8 +63,9 @@ func (s *state) assignReplica(b *metadata.Broker, id partitionID, dir uuid.UUID,
 		return nil, kafkaerr.NotLeaderOrFollower
 	}
 	online := b.HasOnlineDir(dir)
-	c := s.change(topicPartition{t, p}, func(r int32) bool {
-		return r != b.ID && s.mayLead(p, r) || r == b.ID && online && s.isActive(r)
+	tp := topicPartition{t, p}
+	c := s.change(tp, func(r int32) bool {
+		return r != b.ID && s.mayLead(tp, r) || r == b.ID && online && s.isActive(r) && !s.hasFailed(tp, r)
 	})
 	c.dirs = slices.Clone(c.dirs)
 	c.dirs[i] = dir

@@ -81,6 +81,6 @@ func (c *Core) Refused(broker int32, epoch int64, probed time.Time) (Decision, b
 }
 
 func (c *Core) take(d decision) Decision {
-	c.state.apply(d.records)
+	c.state.take(d.records)
 	return Decision{Records: d.records, Response: d.response, core: c, committed: d.committed}
 }

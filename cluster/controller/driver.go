@@ -351,7 +351,7 @@ func (d *driver) enqueue(decided decision, r *request) {
 		d.c.opts.Logger.Debug("decided", "request", kmsg.NameForKey(r.call.Request.Key()), "principal", r.call.Principal,
 			"records", len(decided.records), "entries", len(entries))
 	}
-	d.state.apply(decided.records)
+	d.state.take(decided.records)
 	p := &inflight{decision: decided, request: r, entries: entries}
 	d.pending = append(d.pending, p)
 	d.pendingRecords += len(decided.records)

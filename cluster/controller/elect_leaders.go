@@ -90,10 +90,11 @@ func (e *elections) elect(t *metadata.Topic, index int32) error {
 	if e.kind == preferredElection && p.Leader == p.Replicas[0] || e.kind == uncleanElection && p.Leader != metadata.NoLeader {
 		return kafkaerr.ElectionNotNeeded
 	}
-	c := newPartitionChange(p, e.state.elections(t.Name).MinISR, func(r int32) bool { return e.state.mayLead(p, r) })
+	tp := topicPartition{t, p}
+	c := newPartitionChange(p, e.state.elections(t.Name).MinISR, func(r int32) bool { return e.state.mayLead(tp, r) })
 	c.election = electPreferred
 	if e.kind == uncleanElection {
-		c.election, c.byLogs = electUnclean, e.state.byLogs(topicPartition{t, p})
+		c.election, c.byLogs = electUnclean, e.state.byLogs(tp)
 	}
 	r, changed := changeRecord(t.ID, p, c.build())
 	switch {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -24,13 +25,18 @@ func (s *state) unfence(b *metadata.Broker) []metadata.Record {
 	for tp := range s.partitions(func(p *metadata.Partition) bool { return p.Leader == metadata.NoLeader }) {
 		c := s.change(tp, func(r int32) bool {
 			// The image still has the broker fenced.
-			return s.mayLead(tp.partition, r) || r == b.ID && b.HasOnlineDir(directoryOf(tp.partition, r))
+			return s.mayLead(tp, r) || r == b.ID && s.couldLead(tp, b)
 		})
 		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
 			records = append(records, r)
 		}
 	}
 	return append(records, s.relieve(b)...)
+}
+
+// couldLead is mayLead of a broker that is in service when the decision is made.
+func (s *state) couldLead(tp topicPartition, b *metadata.Broker) bool {
+	return b.HasOnlineDir(directoryOf(tp.partition, b.ID)) && !s.hasFailed(tp, b.ID)
 }
 
 // relieve gives the leaderships of fenced brokers to one that may take them. A fenced
@@ -43,7 +49,7 @@ func (s *state) relieve(b *metadata.Broker) []metadata.Record {
 		return leader != nil && leader.Fenced && leader.ID != b.ID
 	}) {
 		r, changed := s.handOver(tp, tp.partition.Leader, func(r int32) bool {
-			return r == b.ID && b.HasOnlineDir(directoryOf(tp.partition, r))
+			return r == b.ID && s.couldLead(tp, b)
 		})
 		if changed {
 			records = append(records, r)
@@ -86,7 +92,7 @@ func (s *state) removeFromISRs(broker int32) []metadata.Record {
 func (s *state) removeReplicas(broker int32, match func(*metadata.Partition) bool) []metadata.Record {
 	var records []metadata.Record
 	for tp := range s.partitions(match) {
-		c := s.change(tp, func(r int32) bool { return r != broker && s.mayLead(tp.partition, r) }).without(broker)
+		c := s.change(tp, func(r int32) bool { return r != broker && s.mayLead(tp, r) }).without(broker)
 		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
 			records = append(records, r)
 		}
@@ -130,7 +136,7 @@ func (s *state) directoriesFull(broker int32) []metadata.Record {
 	var records []metadata.Record
 	for tp := range s.partitions(func(p *metadata.Partition) bool { return p.Leader == broker && !s.hasRoom(p, broker) }) {
 		r, changed := s.handOver(tp, broker, func(r int32) bool {
-			return r != broker && slices.Contains(tp.partition.ISR, r) && s.mayLead(tp.partition, r) && s.hasRoom(tp.partition, r)
+			return r != broker && slices.Contains(tp.partition.ISR, r) && s.mayLead(tp, r) && s.hasRoom(tp.partition, r)
 		})
 		if changed {
 			records = append(records, r)
@@ -148,37 +154,74 @@ func (s *state) hasRoom(p *metadata.Partition, broker int32) bool {
 	return n == nil || !slices.Contains(n.full, directoryOf(p, broker))
 }
 
-// replicasFailed takes single replicas out of ISR and ELR (D24), unless one is the last
-// member: then it stays, so that nobody else leads with fewer records.
+// replicasFailed deals with single replicas that cannot be used (D24), and with those that can
+// be again. Which they are, n remembers. Where there are more than a heartbeat holds, the others
+// come with the next ones, and count as failed until there are less.
+func (s *state) replicasFailed(n *session, broker int32, failed []FailedReplica) []metadata.Record {
+	known := n.failed
+	n.failed = make(map[partitionID]int32, len(failed))
+	if len(failed) >= MaxFailedReplicas {
+		maps.Copy(n.failed, known)
+	}
+	var records []metadata.Record
+	for _, f := range failed {
+		id := partitionID{f.TopicID, f.Partition}
+		t := s.image.TopicByID(f.TopicID)
+		p := t.Partition(f.Partition)
+		if p == nil {
+			continue
+		}
+		since, told := known[id]
+		n.failed[id] = since
+		r, changed := s.replicaFailed(topicPartition{t, p}, broker, told && p.LeaderEpoch >= since)
+		if changed {
+			records = append(records, r)
+		}
+		if r.Leader != nil {
+			n.failed[id] = p.LeaderEpoch + 1
+		}
+	}
+	return append(records, s.usableAgain(known, n.failed)...)
+}
+
+// replicaFailed takes a replica out of ISR and ELR. The last one that is there stays eligible,
+// but leads no longer: nobody else does with fewer records, unless unclean elections are allowed,
+// or asked for.
 //
 // A replica begins anew in a new leader epoch only, whoever leads, and also if it was in
 // neither ISR nor ELR: a fetch from before, which is late, would have the leader take it into
-// the ISR with what it no longer has. Once is enough; n remembers.
-func (s *state) replicasFailed(n *session, broker int32, failed []FailedReplica) []metadata.Record {
-	var records []metadata.Record
-	known := n.failed
-	n.failed = nil
-	for _, f := range failed {
-		t := s.image.TopicByID(f.TopicID)
-		p := t.Partition(f.Partition)
-		if p == nil || len(exclude(append(slices.Clone(p.ISR), p.ELR...), []int32{broker})) == 0 {
+// the ISR with what it no longer has. Once is enough; told says that it has been.
+func (s *state) replicaFailed(tp topicPartition, broker int32, told bool) (metadata.PartitionChangeRecord, bool) {
+	p := tp.partition
+	c := s.change(tp, func(r int32) bool { return r != broker && s.mayLead(tp, r) })
+	if vouching := slices.Concat(p.ISR, p.ELR); len(exclude(vouching, []int32{broker})) == 0 {
+		r, changed := changeRecord(tp.topic.ID, p, c.without(broker).build())
+		if changed {
+			s.opts.Logger.Error("the last replica that may have every record has failed", "topic", tp.topic.Name, "partition", p.Index, "broker", broker)
+		}
+		return r, changed
+	}
+	c.lost(broker)
+	again := told && !slices.Contains(p.ISR, broker) && !slices.Contains(p.ELR, broker)
+	c.newEpoch = !again && p.Leader != metadata.NoLeader // else the next election brings one
+	return changeRecord(tp.topic.ID, p, c.build())
+}
+
+// usableAgain gives leaders to partitions without one, of which a replica had failed before
+// and has not now.
+func (s *state) usableAgain(before, now map[partitionID]int32) (records []metadata.Record) {
+	again := maps.Clone(before)
+	maps.DeleteFunc(again, func(id partitionID, _ int32) bool { _, still := now[id]; return still })
+	if len(again) == 0 {
+		return nil
+	}
+	for tp := range s.partitions(func(p *metadata.Partition) bool { return p.Leader == metadata.NoLeader }) {
+		if _, ok := again[partitionID{tp.topic.ID, tp.partition.Index}]; !ok {
 			continue
 		}
-		tp := topicPartition{t, p}
-		id := partitionID{t.ID, f.Partition}
-		since, told := known[id]
-		c := s.change(tp, func(r int32) bool { return r != broker && s.mayLead(p, r) }).lost(broker)
-		again := told && p.LeaderEpoch >= since && !slices.Contains(p.ISR, broker) && !slices.Contains(p.ELR, broker)
-		c.newEpoch = !again && p.Leader != metadata.NoLeader // else the next election brings one
-		next := c.build()
-		if r, changed := changeRecord(t.ID, c.old, next); changed {
+		c := s.change(tp, func(r int32) bool { return s.mayLead(tp, r) })
+		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
 			records = append(records, r)
-		}
-		if n.failed == nil {
-			n.failed = make(map[partitionID]int32, len(failed))
-		}
-		if n.failed[id] = since; c.newEpoch {
-			n.failed[id] = next.LeaderEpoch
 		}
 	}
 	return records
@@ -321,7 +364,7 @@ func (s *state) preferredElections() (records []metadata.Record, more bool) {
 			return records, true
 		}
 		c := newPartitionChange(tp.partition, s.elections(tp.topic.Name).MinISR, func(r int32) bool {
-			return s.mayLead(tp.partition, r)
+			return s.mayLead(tp, r)
 		})
 		c.election = electPreferred
 		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
@@ -342,10 +385,9 @@ func (s *state) uncleanElections() []metadata.Record {
 		if !s.elections(tp.topic.Name).UncleanElection {
 			continue
 		}
-		c := s.change(tp, func(r int32) bool { return s.mayLead(tp.partition, r) })
+		c := s.change(tp, func(r int32) bool { return s.mayLead(tp, r) })
 		c.election, c.byLogs = electUnclean, s.byLogs(tp)
 		if r, changed := changeRecord(tp.topic.ID, c.old, c.build()); changed {
-			s.opts.Logger.Warn("unclean election: records may be lost", "topic", tp.topic.Name, "partition", r.Index)
 			records = append(records, r)
 		}
 	}

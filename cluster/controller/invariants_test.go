@@ -179,7 +179,7 @@ func (w *walk) check(before *metadata.Image) error {
 			{"epochs do not fall", !epochsFell(before.Partition(tp.topic.ID, p.Index), p)},
 			{"OneLeaderPerEpoch", w.sameLeader(tp)},
 			{"a leader has its directory", p.Leader < 0 || w.image.Broker(p.Leader).HasOnlineDir(directoryOf(p, p.Leader))},
-			{"a fenced leader could not be replaced", !w.couldBeRelieved(p)},
+			{"a fenced leader could not be replaced", !w.couldBeRelieved(tp)},
 		} {
 			if !c.ok {
 				return fmt.Errorf("%s: %s after %s", c.name, describePartition(tp.topic.Name, p), describeBefore(before, tp))
@@ -218,11 +218,12 @@ func (w *walk) sameLeader(tp topicPartition) bool {
 
 // couldBeRelieved reports whether a fenced broker leads although another one, in service
 // and heard, is in the ISR.
-func (w *walk) couldBeRelieved(p *metadata.Partition) bool {
+func (w *walk) couldBeRelieved(tp topicPartition) bool {
+	p := tp.partition
 	if p.Leader < 0 || !w.image.Broker(p.Leader).Fenced {
 		return false
 	}
 	return slices.ContainsFunc(p.ISR, func(r int32) bool {
-		return r != p.Leader && w.mayLead(p, r) && w.isHeard(w.now, r)
+		return r != p.Leader && w.mayLead(tp, r) && w.isHeard(w.now, r)
 	})
 }

@@ -149,7 +149,7 @@ func (s *state) logsOf(tp topicPartition) (logs []replicaLog) {
 	id := partitionID{tp.topic.ID, tp.partition.Index}
 	for _, r := range tp.partition.Replicas {
 		n := s.sessions[r]
-		if n == nil || !s.mayLead(tp.partition, r) {
+		if n == nil || !s.mayLead(tp, r) {
 			continue
 		}
 		if end, told := n.ends[id]; told {

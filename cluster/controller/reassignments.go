@@ -60,7 +60,7 @@ func (r *reassignment) alter(t *metadata.Topic, want *kmsg.AlterPartitionAssignm
 	if p == nil {
 		return kafkaerr.New(kafkaerr.UnknownTopicOrPartition, fmt.Sprintf("there is no such partition %d", want.Partition))
 	}
-	c := newPartitionChange(p, r.state.elections(t.Name).MinISR, func(id int32) bool { return r.state.mayLead(p, id) })
+	c := newPartitionChange(p, r.state.elections(t.Name).MinISR, func(id int32) bool { return r.state.mayLead(topicPartition{t, p}, id) })
 	var err error
 	if want.Replicas == nil {
 		err = r.cancel(c, r.state.elections(t.Name).UncleanElection)

@@ -298,7 +298,7 @@ func (s *state) restartedReplicas(now time.Time, old, b *metadata.Broker, clean 
 		return slices.Contains(p.ISR, b.ID) || slices.Contains(p.ELR, b.ID) || slices.Contains(p.LastKnownELR, b.ID)
 	}) {
 		p := tp.partition
-		acceptable := func(r int32) bool { return r != b.ID && s.mayLead(p, r) }
+		acceptable := func(r int32) bool { return r != b.ID && s.mayLead(tp, r) }
 		var record metadata.PartitionChangeRecord
 		var changed bool
 		switch {

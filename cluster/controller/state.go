@@ -58,6 +58,7 @@ type session struct {
 	full      []uuid.UUID // log directories without room, as its last heartbeat says
 	// failed are the replicas that it reported with its last heartbeat, each with the leader
 	// epoch that began because of that. A record that is lost later leaves metadata below it.
+	// None of them may lead.
 	failed map[partitionID]int32
 	// ends are the logs of partitions that are Undecided, as far as the broker has told.
 	ends map[partitionID]LogEnd
@@ -178,6 +179,24 @@ func (s *state) awaited() map[int32]bool {
 	return awaited
 }
 
+// take applies a decision, and says which of its elections are unclean.
+func (s *state) take(records []metadata.Record) {
+	before := s.image
+	s.apply(records)
+	for _, r := range records {
+		c, ok := r.(metadata.PartitionChangeRecord)
+		if !ok || c.Leader == nil || *c.Leader == metadata.NoLeader {
+			continue
+		}
+		old, next := before.Partition(c.TopicID, c.Index), s.image.Partition(c.TopicID, c.Index)
+		if old == nil || next == nil || next.RecoveryState != metadata.Recovering || slices.Contains(slices.Concat(old.ISR, old.ELR), *c.Leader) {
+			continue
+		}
+		s.opts.Logger.Warn("unclean election: records may be lost", "topic", s.image.TopicByID(c.TopicID).Name, "partition", c.Index,
+			"leader", *c.Leader, "isr", old.ISR, "elr", old.ELR)
+	}
+}
+
 // apply puts the records of a decision on top of the working image.
 func (s *state) apply(records []metadata.Record) {
 	if len(records) == 0 {
@@ -225,9 +244,20 @@ func (s *state) isActive(id int32) bool {
 	return b != nil && !b.Fenced && !b.InControlledShutdown
 }
 
-// mayLead reports whether a replica's broker is active and has the replica's directory.
-func (s *state) mayLead(p *metadata.Partition, replica int32) bool {
-	return s.isActive(replica) && s.image.Broker(replica).HasOnlineDir(directoryOf(p, replica))
+// mayLead reports whether a replica's broker is active, has the replica's directory, and does not
+// say that the replica has failed.
+func (s *state) mayLead(tp topicPartition, replica int32) bool {
+	return s.isActive(replica) && s.image.Broker(replica).HasOnlineDir(directoryOf(tp.partition, replica)) && !s.hasFailed(tp, replica)
+}
+
+// hasFailed reports whether a broker says that its replica is damaged, or has no room.
+func (s *state) hasFailed(tp topicPartition, broker int32) bool {
+	n := s.sessions[broker]
+	if n == nil {
+		return false
+	}
+	_, failed := n.failed[partitionID{tp.topic.ID, tp.partition.Index}]
+	return failed
 }
 
 // isHeard reports whether a broker has spoken to this controller and its session goes on.

@@ -31,6 +31,10 @@ type FailedReplica struct {
 
 const failedReplicaSize = 16 + 4
 
+// MaxFailedReplicas bounds those in one heartbeat: with as many as that there may be more, which
+// come with the next ones.
+const MaxFailedReplicas = 1000
+
 // SetFailedReplicas puts them into a heartbeat.
 func SetFailedReplicas(req *kmsg.BrokerHeartbeatRequest, failed []FailedReplica) {
 	if len(failed) == 0 {

@@ -10,14 +10,14 @@ import (
 func TestManyFailuresAreReportedInTurn(t *testing.T) {
 	n := New(Options{Channel: &fakeController{}})
 	defer n.Close()
-	const all = 2*maxFailedReplicas + 1
+	const all = 2*controller.MaxFailedReplicas + 1
 	for i := range int32(all) {
 		n.failed = append(n.failed, controller.FailedReplica{Partition: i})
 	}
 	reported := map[int32]bool{}
 	for range 3 {
 		_, failed := n.reports()
-		if len(failed) != maxFailedReplicas {
+		if len(failed) != controller.MaxFailedReplicas {
 			t.Fatalf("%d in one report", len(failed))
 		}
 		for _, f := range failed {

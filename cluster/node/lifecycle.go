@@ -262,10 +262,6 @@ func (n *Node) follow(req *kmsg.BrokerHeartbeatRequest, resp *kmsg.BrokerHeartbe
 	return n.opts.HeartbeatInterval
 }
 
-// maxFailedReplicas bounds the replicas reported in one heartbeat; the next one has others,
-// since some may never be settled: the last copies.
-const maxFailedReplicas = 1000
-
 // MaxLogEnds bounds the logs that one heartbeat tells of; the next one has others, since some
 // partitions may wait long.
 const MaxLogEnds = 1000
@@ -302,14 +298,15 @@ func (n *Node) ClearFailedReplica(topicID uuid.UUID, partition int32) {
 	})
 }
 
-// reports gives copies of what is to be reported.
+// reports gives copies of what is to be reported. Where more replicas have failed than a heartbeat
+// holds the next one has others, since some may never be settled: the last copies.
 func (n *Node) reports() ([]uuid.UUID, []controller.FailedReplica) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	some := slices.Clone(n.failed)
-	if len(some) > maxFailedReplicas {
-		n.nextFailed = (n.nextFailed + maxFailedReplicas) % len(some)
-		some = append(some[n.nextFailed:], some[:n.nextFailed]...)[:maxFailedReplicas]
+	if len(some) > controller.MaxFailedReplicas {
+		n.nextFailed = (n.nextFailed + controller.MaxFailedReplicas) % len(some)
+		some = append(some[n.nextFailed:], some[:n.nextFailed]...)[:controller.MaxFailedReplicas]
 	}
 	return slices.Clone(n.offline), some
 }

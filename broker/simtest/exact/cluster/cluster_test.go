@@ -84,6 +84,7 @@ func TestSeeds(t *testing.T) {
 		{"unclean elections", total.Unclean, *seeds / 20},
 		{"promises broken by unclean elections", total.Lost, *seeds / 20},
 		{"consumers sent back by them", total.Diverged, *seeds / 300},
+		{"unclean elections beside the last replica, damaged", total.Forsaken, *seeds / 600},
 	} {
 		if c.got < c.least {
 			t.Errorf("the seeds do not cover much: %d %s, want %d", c.got, c.what, c.least)

@@ -82,14 +82,28 @@ func (w *world) strand() {
 		away := sessionTimeout + time.Duration(w.rand.IntN(300))*time.Millisecond
 		w.after(away-time.Duration(w.rand.IntN(100))*time.Millisecond, "ask for elections", w.electUncleanly)
 		n := w.node(p.Leader)
-		if w.rand.IntN(2) == 0 {
+		switch w.rand.IntN(5) {
+		case 0, 1:
 			w.pauseFor(n, away)
 			return
+		case 2: // it is back at once, and what it had cannot be read
+			away = 0
+			w.forsake(n, part)
 		}
 		n.away = away
 		n.crash()
 		w.bury()
 	})
+}
+
+// forsake damages the log of a replica, from the outside, when its process has ended.
+func (w *world) forsake(n *node, part *part) {
+	p := n.b.parts[part.id]
+	if p == nil || p.log == nil || p.Failure() != nil || p.log.Failure() != nil || w.damaged(n, part.id) {
+		return
+	}
+	n.crash()
+	w.damageLog(n, p)
 }
 
 // asksUnclean tells whether a request is electUncleanly's.
@@ -109,6 +123,11 @@ func (j *judge) uncleanElection(id replica.TopicIDPartition, name string, old, p
 		j.w.fail("LeaderWasInSync", "%s: nothing tells that the election of %d was unclean", name, p.Leader)
 	}
 	j.w.report.Unclean++
+	if slices.ContainsFunc(slices.Concat(old.ISR, old.ELR), func(r int32) bool {
+		return j.w.node(r).up() && j.w.damaged(j.w.node(r), id)
+	}) {
+		j.w.report.Forsaken++
+	}
 	j.w.tracef("%s: the election was unclean", name)
 	if v := j.parts[id]; v != nil {
 		v.branch, v.begun = p.LeaderEpoch, false
