@@ -12,6 +12,7 @@ import (
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/batch/batchtest"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
 	"pgregory.net/rapid"
@@ -264,8 +265,7 @@ func (m *logModel) repeatBatch(t *rapid.T) {
 			marked = marked || v.ProducerID() == pid
 			continue
 		}
-		again := bytes.Clone(v)
-		batch.View(again).SetBaseOffset(0)
+		again := m.whole(v)
 		info, err := m.l.AppendAsLeader(AppendParams{Now: m.now, Records: again, LeaderEpoch: m.epoch, RequestVersion: 12})
 		m.must(t, err)
 		if !info.Duplicate || info.FirstOffset != v.BaseOffset() || info.LastOffset != v.LastOffset() ||
@@ -277,15 +277,50 @@ func (m *logModel) repeatBatch(t *rapid.T) {
 	t.Skip("the producer has no batch")
 }
 
+// whole is a batch as its producer sent it, as far as a broker can tell.
+func (m *logModel) whole(v batch.View) batch.View {
+	if v.RecordCount() == v.LastOffsetDelta()+1 {
+		again := bytes.Clone(v)
+		batch.View(again).SetBaseOffset(0)
+		return again
+	}
+	b := batch.NewBuilder(batch.BuilderOptions{
+		Producer:      &batch.Producer{ID: v.ProducerID(), Epoch: v.ProducerEpoch(), BaseSequence: v.BaseSequence()},
+		Transactional: v.IsTransactional(),
+	})
+	for range v.LastOffsetDelta() + 1 {
+		b.Append(batch.NewRecord{TimestampMs: m.now.UnixMilli(), Value: []byte("again")})
+	}
+	again, _ := b.Build(nil)
+	return again
+}
+
+// compacted is a batch as its leader may have it after a cleaning: whole, without some of its
+// records, or without any.
+func (m *logModel) compacted(t *rapid.T, v batch.View) batch.View {
+	switch rapid.IntRange(0, 5).Draw(t, "compacted") {
+	case 0:
+		return batchtest.Empty(v)
+	case 1:
+		kept := rapid.Int32Range(0, v.LastOffsetDelta()).Draw(t, "kept")
+		return batchtest.Thin(v, nil, func(r *batch.Record) bool { return r.OffsetDelta == kept })
+	}
+	return v
+}
+
 func (m *logModel) follow(t *rapid.T) {
 	var all []byte
 	var views []batch.View
 	next := m.end
-	for range rapid.IntRange(1, 4).Draw(t, "batches") {
+	for i := range rapid.IntRange(1, 4).Draw(t, "batches") {
+		var producer *batch.Producer
+		if pid := rapid.Int64Range(-6, 1).Draw(t, "producer"); i == 0 && pid >= 0 {
+			producer = m.producer(pid)
+		}
 		if rapid.IntRange(0, 4).Draw(t, "gap") == 0 {
 			next += int64(rapid.IntRange(1, 10).Draw(t, "gap"))
 		}
-		v := m.build(t, batch.BuilderOptions{BaseOffset: next, LeaderEpoch: m.epoch})
+		v := m.compacted(t, m.build(t, batch.BuilderOptions{BaseOffset: next, LeaderEpoch: m.epoch, Producer: producer}))
 		views, all, next = append(views, bytes.Clone(v)), append(all, v...), v.NextOffset()
 	}
 	cut := rapid.IntRange(0, 20).Draw(t, "cut short")
@@ -400,10 +435,12 @@ func (m *logModel) read(t *rapid.T) {
 		Whole:    rapid.Bool().Draw(t, "whole"),
 		Aborted:  rapid.Bool().Draw(t, "aborted"),
 	}
-	// Bounds are where batches begin: the high watermark, the last stable offset.
-	bounds := []int64{m.end}
+	// Bounds are where batches begin or end, or lie between: the high watermark, the last
+	// stable offset.
+	bounds, last := []int64{m.end}, int64(0)
 	for _, v := range m.batches {
-		bounds = append(bounds, v.BaseOffset())
+		bounds = append(bounds, last, (last+v.BaseOffset())/2, v.BaseOffset())
+		last = v.NextOffset()
 	}
 	p.UpTo = rapid.SampledFrom(bounds).Draw(t, "up to")
 	info, err := m.l.Read(p)
@@ -482,7 +519,11 @@ func (m *logModel) lookUp(t *rapid.T) {
 	m.must(t, err)
 	var want, most TimestampOffset
 	var wantFound, wantAny bool
+	claimed, claims := int64(-1), batch.View(nil)
 	for _, v := range m.batches {
+		if v.LastOffset() >= m.start && v.MaxTimestamp() > claimed {
+			claimed, claims = v.MaxTimestamp(), v
+		}
 		it := batch.NewIterator(v, nil)
 		for it.Next() {
 			at := TimestampOffset{TimestampMs: it.Record.Timestamp, Offset: v.BaseOffset() + int64(it.Record.OffsetDelta), LeaderEpoch: v.LeaderEpoch()}
@@ -501,6 +542,11 @@ func (m *logModel) lookUp(t *rapid.T) {
 	if got != want || found != wantFound {
 		t.Fatalf("look-up of %d: %v %v, want %v %v", ts, got, found, want, wantFound)
 	}
+	if claims != nil && claims.RecordCount() == 0 {
+		// Of a batch that was emptied the largest timestamp is left, and the record is not
+		// there: none is found then, as in Kafka.
+		most, wantAny = TimestampOffset{}, false
+	}
 	// Records below the log start may still be in its segment, and may be the largest.
 	if m.l.segments()[0].BaseOffset() == m.start && (largest != most || any != wantAny) {
 		t.Fatalf("largest timestamp: %v %v, want %v %v", largest, any, most, wantAny)
@@ -517,7 +563,7 @@ func (m *logModel) lookUp(t *rapid.T) {
 func (m *logModel) checkEpochs(t *rapid.T) {
 	ends := map[int32]int64{}
 	for _, v := range m.batches {
-		if v.NextOffset() > m.start {
+		if v.NextOffset() > m.forgotten {
 			ends[v.LeaderEpoch()] = v.NextOffset()
 		}
 	}
