@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/protocol/batch"
@@ -14,7 +13,7 @@ import (
 // fakeLog is a log in memory that does what logstore does around a cleaning: segments,
 // transaction index, producers. Everything in it is committed.
 type fakeLog struct {
-	t      testing.TB
+	t      tb
 	codecs *batch.Codecs
 
 	segments  []*fakeSegment // the last one is active
@@ -42,7 +41,14 @@ type fakeProducer struct {
 	txnFirst int64 // -1 for none
 }
 
-func newFakeLog(t testing.TB) *fakeLog {
+// tb is what testing.T and rapid.T have in common.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func newFakeLog(t tb) *fakeLog {
 	return &fakeLog{
 		t:           t,
 		codecs:      batch.NewCodecs(batch.CodecsOptions{}),
