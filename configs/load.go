@@ -245,17 +245,30 @@ func summary(text string, names map[string]bool) []Warning {
 	return []Warning{Warning(text + ": " + strings.Join(slices.Sorted(maps.Keys(names)), ", "))}
 }
 
-// unknownKey suggests what may have been meant; a topic key belongs to topics, and has
-// another name as the broker's default.
+// unknownKey says that a key of a place was ignored, and what may have been meant.
 func unknownKey(place, name string) Warning {
-	text := place + ": unknown key " + name + " was ignored"
+	return Warning(place + ": unknown key " + name + " was ignored" + meant(name))
+}
+
+// UnknownToBrokers tells whether a broker key that a client may set has no meaning to any
+// broker, and then what may have been meant, as the end of a sentence.
+func UnknownToBrokers(name string) (hint string, is bool) {
+	if what, _ := classify(name, ""); what != unknown || IsDynamic(name) {
+		return "", false
+	}
+	return meant(name), true
+}
+
+// meant suggests another key than an unknown one. A topic key belongs to topics, and has
+// another name as the broker's default.
+func meant(name string) string {
 	if key := TopicKey(name); key != nil {
 		if len(key.Synonyms) == 0 {
-			return Warning(text + "; it is a key of topics")
+			return "; it is a key of topics"
 		}
-		return Warning(text + "; it is a key of topics, whose default is " + key.Synonyms[0].Name)
+		return "; it is a key of topics, whose default is " + key.Synonyms[0].Name
 	}
-	return Warning(text + didYouMean(nearest(name, brokerNames())))
+	return didYouMean(nearest(name, brokerNames()))
 }
 
 // parse reads all served values.

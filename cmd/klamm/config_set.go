@@ -138,8 +138,22 @@ func (c *configChanges) apply(ctx context.Context, std streams, f clientFlags, r
 			done = "would change"
 		}
 		_, err := fmt.Fprintln(std.out, done, r)
+		r.warnOfUnknown(std, list)
 		return err
 	})
+}
+
+// warnOfUnknown names keys that brokers keep, since plug-ins may have any, and that mean
+// nothing to them.
+func (r resource) warnOfUnknown(std streams, list []alteration) {
+	if r.kind != kmsg.ConfigResourceTypeBroker {
+		return
+	}
+	for _, change := range list {
+		if hint, is := configs.UnknownToBrokers(change.Name); is && change.Op != kmsg.IncrementalAlterConfigOpDelete {
+			fmt.Fprintf(std.err, "klamm: warning: %s: unknown key %s is kept, and has no effect%s\n", r, change.Name, hint)
+		}
+	}
 }
 
 func alterConfigs(ctx context.Context, client *kgo.Client, r resource, list []alteration, dryRun bool) error {
