@@ -110,6 +110,7 @@ type Dir struct {
 	unborn       []unbornLog // in the order in which they are due
 	noBirths     time.Time   // until then, while more are created
 	wanted       []*Log      // want a flush round
+	uncleaned    []*Log      // see uncleaned.go
 	spareWanted  []*Log
 	spareRound   *FlushRound
 	flushing     bool

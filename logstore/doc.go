@@ -17,6 +17,9 @@
 //	            ▼
 //	Keeper ──── checkpoints, recovery points, retention, room on the disk
 //
+// Cleaner cleans the compacted logs of all directories; what it keeps is decided in package
+// compaction.
+//
 // # What survives
 //
 // Four offsets of a log matter for that. Log end: what is written. Flushed: what a sync
@@ -67,19 +70,22 @@
 // follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
 // ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go, recovery.go and segments.go;
 // forget.go, how marks go; move.go and finish.go, how a log gets into another directory; the
-// drivers are committer.go and keeper.go.
+// drivers are committer.go, keeper.go and cleaner.go, which chooses from the lists of uncleaned.go.
 //
 // # Goroutines
 //
-// None per log, and no timer. Two per directory, both optional: Committer and Keeper.
-// Their cores are methods that a simulation calls itself: BeginFlush, Sync and Finish;
-// Keeper.Tick. OnOffline and OnLogFailed run on goroutines of their own, since they are
-// told amid a change. OpenLogs uses as many as it is told and ends them.
+// None per log, and no timer. Two per directory, both optional: Committer and Keeper; those
+// of the Cleaner, as many as it is told. Their cores are methods that a simulation calls
+// itself: BeginFlush, Sync and Finish; Keeper.Tick; Cleaner.CleanOne. OnOffline and
+// OnLogFailed run on goroutines of their own, since they are told amid a change. OpenLogs uses
+// as many as it is told and ends them.
 //
 // # Locks
 //
 // In the order in which they may be taken together:
 //
+//	Cleaner.mu   which logs are to be cleaned next; held while one is judged, not while one
+//	             is cleaned
 //	Dir.securing one writer of producer snapshots at log starts; a channel, too
 //	marks.turn   one writer of checkpoints; a channel, since whoever waits for it waits
 //	             for a disk

@@ -96,6 +96,9 @@ type Log struct {
 	// resegmented is set when segments have come, ended or gone since they were noted in the
 	// directory's segment checkpoint.
 	resegmented atomic.Bool
+	// uncleaned is set while the log is in the directory's list of logs that may have to be
+	// cleaned (uncleaned.go).
+	uncleaned atomic.Bool
 }
 
 // logMarks are the offsets of a log, all guarded by Log.mu.
@@ -182,6 +185,7 @@ func (l *Log) UpdateConfig(c Config) {
 	defer l.writer.Unlock()
 	l.config.Store(&c)
 	l.segOptions = l.dir.segmentOptions(c)
+	l.noteUncleaned()
 }
 
 // Failure is why the log cannot be used, usually a *CorruptionError; nil if it can.

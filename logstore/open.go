@@ -438,6 +438,7 @@ func (j *openJob) settle() {
 			continue
 		}
 		j.report.Opened = append(j.report.Opened, o.l)
+		o.l.noteUncleaned()
 		if !o.l.settled() {
 			d.noteMoved(o.l)
 		}

@@ -113,6 +113,7 @@ func (l *Log) roll(now time.Time, base int64) error {
 	l.recovery.due = true
 	l.mu.Unlock()
 	l.resegmented.Store(true)
+	l.noteUncleaned()
 	l.producers.SetEndOffset(base)
 	if _, err := l.producers.TakeSnapshot(false); err != nil && !isNoSpace(err) {
 		return l.ioError("roll", err)
