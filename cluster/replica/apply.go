@@ -43,6 +43,7 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 	m.fetchers.settle()
 	if first {
 		m.resumeMoves(now)
+		m.startCleaner()
 	}
 	m.isr.set(m.leadsFollowers())
 }

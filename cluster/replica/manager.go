@@ -28,6 +28,7 @@ type Manager struct {
 	deletes  *purgatory.Purgatory[waitKey] // of records
 	isr      isrTimer
 	fetchers fetchers
+	cleaner  *logstore.Cleaner // nil: none
 	metrics  metrics
 	traffic  traffic
 
@@ -94,6 +95,8 @@ type Options struct {
 	Progress func(done, total int)
 	// Keeper sets the intervals of what runs by the clock; callbacks in it are replaced.
 	Keeper logstore.KeeperOptions
+	// Cleaner is what the log cleaner goes by at first (see SetCleaner). Nil: no log is cleaned.
+	Cleaner *logstore.CleanerSettings
 	// OnAllDirsOffline is called once, when the last directory has failed: the broker
 	// cannot do anything useful any more.
 	OnAllDirsOffline func(err error)
@@ -183,6 +186,7 @@ func NewManager(o Options) *Manager {
 	m.isr.init(o.ReplicaLagMax/2, m.tickAll)
 	m.creations.init(m.createAgain)
 	m.fetchers.init(m)
+	m.initCleaner()
 	m.metrics.register(o.Registerer, m)
 	return m
 }

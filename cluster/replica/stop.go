@@ -37,7 +37,7 @@ func (m *Manager) Close(brokerEpoch int64) error {
 // endWork ends what changes logs by itself.
 func (m *Manager) endWork() {
 	var all sync.WaitGroup
-	for _, end := range []func(){m.isr.stop, m.creations.stop, m.fetchers.stop, m.moves.close} {
+	for _, end := range []func(){m.isr.stop, m.creations.stop, m.fetchers.stop, m.moves.close, m.stopCleaner} {
 		all.Go(end)
 	}
 	all.Wait()
