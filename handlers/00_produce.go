@@ -130,6 +130,7 @@ func (p *produceCall) resolve() error {
 				continue
 			}
 			p.add(at, part.Records, place, again)
+			part.Records = nil // or the frame would live as long as the wait
 		}
 	}
 	return nil

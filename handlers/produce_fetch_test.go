@@ -3,9 +3,11 @@ package handlers
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -138,6 +140,27 @@ func TestProduceThatWaitsIsCompletedByTheLog(t *testing.T) {
 	if p := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.BaseOffset != 5 {
 		t.Errorf("%+v", p)
 	}
+}
+
+// Buffers of frames that something still points to are in nobody's count: with many produces
+// waiting for the disk they were most of the broker's memory.
+func TestProduceThatWaitsKeepsNoFrame(t *testing.T) {
+	f := newFixture(t)
+	f.replicas.later = true
+	r := f.request(produceRequest(9, -1, oneRecord()))
+	frame := weak.Make(&r.Body[0])
+	out := f.h.Handle(t.Context(), r)
+	f.replicas.pending.Partitions[0].Records = nil // as replica.Manager leaves them
+	f.replicas.appended = nil
+	for range 3 {
+		runtime.GC()
+	}
+	if frame.Value() != nil {
+		t.Error("the frame lives while the produce waits")
+	}
+	runtime.KeepAlive(r)
+	f.replicas.pending.Done(f.replicas.pending)
+	runtime.KeepAlive(out)
 }
 
 func TestProduceWithoutAcksIsSilentOrCloses(t *testing.T) {

@@ -33,6 +33,7 @@ func (m *Manager) Append(req *AppendRequest) (answered bool) {
 	for i := range req.Partitions {
 		part := &req.Partitions[i]
 		m.appendOne(now, req, part)
+		part.Records = nil // what waits for its high watermark must not keep a frame alive
 		m.traffic.produced(&part.Result)
 		pending = pending || part.awaited.Pending()
 	}

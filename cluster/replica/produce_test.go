@@ -38,6 +38,9 @@ func TestProduceAwaits(t *testing.T) {
 				h.gate.close()
 				p := h.produce(id, c.acks, "a")
 				expect(t, "before the flush", p.answered(), c.early)
+				if p.Partitions[0].Records != nil {
+					t.Error("the request keeps the records after Append")
+				}
 				h.gate.release()
 				expect(t, "after the flush", p.answered(), c.after)
 				if c.after {

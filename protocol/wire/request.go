@@ -45,10 +45,12 @@ func (r *Request) Release() { r.frame.release() }
 
 // FreeBody gives the connection's own reference to Body up before the request is
 // answered: a Produce that waits for its high watermark needs the bytes no longer. Body
-// and what was decoded from it must not be used afterwards unless retained. It may be
-// called more than once.
+// and what was decoded from it must not be used afterwards unless retained, nor kept: the
+// buffer may not go back to its pool, and then lives uncounted as long as something
+// points to it. It may be called more than once.
 func (r *Request) FreeBody() {
 	if r.owned.CompareAndSwap(true, false) {
+		r.Body = nil
 		r.frame.release()
 	}
 }
