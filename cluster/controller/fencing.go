@@ -62,7 +62,7 @@ func (s *state) relieve(b *metadata.Broker) []metadata.Record {
 // every acknowledged record.
 func (s *state) handOver(tp topicPartition, from int32, acceptable func(int32) bool) (metadata.PartitionChangeRecord, bool) {
 	c := s.change(tp, acceptable).without(from)
-	c.election, c.waitFor = electOnline, func(int32) bool { return true } // others may be acceptable, too
+	c.election, c.waitFor = electOnline, func(r int32) bool { return s.mayLead(tp, r) } // others may be acceptable, too
 	next := c.build()
 	if next.Leader < 0 || next.RecoveryState != c.old.RecoveryState {
 		return metadata.PartitionChangeRecord{}, false
