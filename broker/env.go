@@ -57,6 +57,7 @@ func DefaultEnv() Env {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var dialer net.Dialer
+	memory := memoryLimit(readSystemFile)
 	return Env{
 		Listen:     wire.Listen,
 		Dial:       dialer.DialContext,
@@ -65,12 +66,12 @@ func DefaultEnv() Env {
 		Stores:     metalog.BadgerStores,
 		Entropy:    crand.Reader,
 		OpenFiles:  openFileLimit(),
-		Memory:     memoryLimit(readSystemFile),
+		Memory:     memory,
 		Hostname:   hostname,
 		Logger:     slog.New(slog.DiscardHandler),
 		Registry:   registry,
 		Codecs:     batch.NewCodecs(batch.CodecsOptions{Registerer: registry}),
-		Buffers:    wire.NewBuffers(0),
+		Buffers:    wire.NewBuffers(bufferMemory(memory)),
 	}
 }
 

@@ -26,6 +26,12 @@ func frameMemory(configured int64, largest int32, memory uint64) (queued int64, 
 	return min(share, wire.DefaultQueuedRequestBytes), int32(min(share, int64(largest)))
 }
 
+// bufferMemory is for wire.NewBuffers, before anything is configured: what frames may take
+// then, and what large buffers need beyond that; 0, the default, if nobody knows the memory.
+func bufferMemory(memory uint64) int {
+	return int(min(memory/frameShare, wire.DefaultQueuedRequestBytes)) * 5 / 4
+}
+
 // memoryLimit is the memory that this process may use, in bytes: the machine's, or less
 // if a control group of version 1 or 2 says so; 0 if nobody knows. read gives a file's
 // content, "" if there is none.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -18,10 +19,10 @@ func TestSizeClasses(t *testing.T) {
 			}
 		}
 	}
-	if got := classSize(numClasses - 1); got < DefaultMaxRequestBytes {
-		t.Errorf("the largest class holds %d bytes, less than the largest frame", got)
+	if got := classSize(numClasses - 1); got != largeSize {
+		t.Errorf("the largest class holds %d bytes", got)
 	}
-	if got := classFor(classSize(numClasses-1) + 1); got != -1 {
+	if got := classFor(largeSize + 1); got != unpooled {
 		t.Errorf("beyond the largest class: %d", got)
 	}
 }
@@ -42,7 +43,7 @@ func TestAdoptFitsItsClass(t *testing.T) {
 		buf := adopt(make([]byte, n))
 		switch {
 		case buf.class < 0:
-			if n >= minClass {
+			if n >= minClass && n <= largeSize {
 				t.Fatalf("%d bytes fit no class", n)
 			}
 		case len(buf.b) != classSize(buf.class) || len(buf.b) > n:
@@ -54,50 +55,97 @@ func TestAdoptFitsItsClass(t *testing.T) {
 func TestLargeBuffersAreReused(t *testing.T) {
 	b := NewBuffers(3 << 20)
 	one, two := b.get(1<<20), b.get(1<<20)
+	first := &one.b[0]
 	b.put(one)
-	b.put(two)
-	if got := b.FreeBytes(); got != 2<<20 {
-		t.Fatalf("%d bytes free", got)
+	if got := b.get(512 << 10); &got.b[0] != first || len(got.b) != 512<<10 {
+		t.Errorf("%d bytes elsewhere, although memory that was used is free", len(got.b))
 	}
-	if got := b.get(1 << 20); got != two && got != one {
-		t.Error("a fresh buffer although two are free")
+	if three := b.get(2 << 20); three.class != unpooled {
+		t.Error("a buffer in memory that is not there")
+	} else {
+		b.put(three)
+	}
+	if got := b.large.missed(); got != 1 {
+		t.Errorf("%d buffers did not fit, want 1", got)
 	}
 	b.put(two)
-	b.put(b.get(2 << 20)) // above the bound: left to the collector
-	if got := b.FreeBytes(); got != 2<<20 {
-		t.Errorf("%d bytes free, above the bound", got)
+	if got := b.get(2 << 20); got.class != inArena {
+		t.Error("no buffer of pages that are free again")
 	}
 }
 
 func TestTrimKeepsWhatIsUsed(t *testing.T) {
 	b := NewBuffers(16 << 20)
-	var held []*buffer
-	for range 4 {
-		held = append(held, b.get(1<<20))
+	if got := b.FreeBytes(); got != 0 {
+		t.Fatalf("%d bytes before anybody asked", got)
 	}
-	for _, buf := range held {
-		b.put(buf)
-	}
-	b.Trim() // all four were taken since the last one
-	if got := b.FreeBytes(); got != 4<<20 {
-		t.Fatalf("%d bytes free after the first trim", got)
-	}
-	b.put(b.get(1 << 20)) // one is enough in this period
+	buf := b.get(1 << 20)
 	b.Trim()
-	if got := b.FreeBytes(); got != 1<<20 {
-		t.Errorf("%d bytes free after a period that needed one buffer", got)
+	b.put(buf)
+	b.Trim() // it was in use since the last one
+	if got := b.FreeBytes(); got != 16<<20 {
+		t.Fatalf("%d bytes free after a period with one buffer", got)
 	}
 	b.Trim()
 	if got := b.FreeBytes(); got != 0 {
 		t.Errorf("%d bytes free after a period that needed none", got)
 	}
+	if got := b.get(1 << 20); got.class != inArena {
+		t.Error("no memory after a trim")
+	}
 }
 
-func TestEnormousBuffersAreNotPooled(t *testing.T) {
-	b := NewBuffers(0)
-	buf := b.get(1<<maxClassShift + 1)
-	b.put(buf)
-	if len(buf.b) != 1<<maxClassShift+1 || b.FreeBytes() != 0 {
-		t.Errorf("%d bytes, %d free", len(buf.b), b.FreeBytes())
+// Buffers of the arena never overlap, whoever takes and gives them back in which order, and
+// one is refused only if no run of pages is long enough.
+func TestArenaAgainstAModel(t *testing.T) {
+	const pages = 70 // more than a word, not a multiple of one
+	rapid.Check(t, func(t *rapid.T) {
+		a := newArena(pages*pageSize - 1)
+		type taken struct {
+			p    []byte
+			page int
+		}
+		var held []taken
+		var owner [pages]bool
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			if len(held) > 0 && rapid.Bool().Draw(t, "give") {
+				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+				for k := range len(held[i].p) / pageSize {
+					owner[held[i].page+k] = false
+				}
+				a.give(held[i].p, held[i].page)
+				held = slices.Delete(held, i, i+1)
+				continue
+			}
+			n := rapid.IntRange(1, 80*pageSize).Draw(t, "bytes")
+			p, page := a.take(n)
+			if p == nil {
+				if longestRun(owner[:])*pageSize >= n {
+					t.Fatalf("%d bytes refused, with a run of %d pages", n, longestRun(owner[:]))
+				}
+				continue
+			}
+			if len(p) < n || len(p) >= n+pageSize || cap(p) != len(p) || &p[0] != &a.mem[page*pageSize] {
+				t.Fatalf("%d bytes at page %d for %d", len(p), page, n)
+			}
+			for k := range len(p) / pageSize {
+				if owner[page+k] {
+					t.Fatalf("page %d is in two buffers", page+k)
+				}
+				owner[page+k] = true
+			}
+			held = append(held, taken{p, page})
+		}
+	})
+}
+
+func longestRun(owner []bool) (longest int) {
+	run := 0
+	for _, taken := range owner {
+		if run++; taken {
+			run = 0
+		}
+		longest = max(longest, run)
 	}
+	return longest
 }

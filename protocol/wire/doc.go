@@ -39,8 +39,9 @@
 // # Memory
 //
 // An idle connection holds no buffer: on a socket the goroutine waits for readiness and
-// takes a buffer then. A frame lives in a pooled buffer of its size ([Buffers]), the one it
-// was read into if it fills most of that, which Request.Body aliases; it is counted by references and goes back when the request is
+// takes a buffer then. A frame lives in a pooled buffer of its size ([Buffers]; a large one
+// in a run of an arena's pages), or in the one it was read into if it fills most of that.
+// Request.Body aliases it; it is counted by references and goes back when the request is
 // answered, or earlier by Request.FreeBody. A large frame gets 256 KiB, and the rest when
 // these have arrived; all of them together are bounded (Limits.QueuedRequestBytes); frames
 // of at most 16 KiB are not counted, so that small requests go on meanwhile.

@@ -37,6 +37,7 @@ func TestMetrics(t *testing.T) {
 			"klamm_network_request_waits_total":                    0,
 			"klamm_network_free_buffer_bytes":                      0,
 			"klamm_network_answer_copy_bytes":                      0,
+			"klamm_network_buffer_misses_total":                    0,
 			"klamm_network_answer_copies_refused_total":            0,
 		}
 		if diff := cmp.Diff(want, gathered(t, reg)); diff != "" {
