@@ -1,6 +1,7 @@
 package dump_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -272,4 +273,17 @@ func FuzzFile(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A value reads in JSON as it was written, <, > and & included.
+func TestJSONIsNotMadeForPagesOfTheWeb(t *testing.T) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(dump.Object{{"a<b", []byte("x&y")}, {"c", "<d>"}, {"e", []dump.Field{{"f", errors.New("g > h")}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), `{"a<b":"x&y","c":"<d>","e":{"f":"g > h"}}`+"\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }

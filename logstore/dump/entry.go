@@ -97,7 +97,7 @@ func fieldsJSON(fields []Field) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", f.Name, err)
 		}
-		key, err := json.Marshal(name)
+		key, err := plainJSON(name)
 		if err != nil {
 			return nil, fmt.Errorf("encode a name: %w", err)
 		}
@@ -125,27 +125,38 @@ func memberJSON(f Field) (name string, value []byte, err error) {
 				return name, nil, err
 			}
 		}
-		value, err = json.Marshal(list)
+		value, err = plainJSON(list)
 		return name, value, err
 	case []byte:
 		switch {
 		case v == nil:
 			return name, []byte("null"), nil
 		case utf8.Valid(v):
-			value, err = json.Marshal(string(v))
+			value, err = plainJSON(string(v))
 			return name, value, err
 		}
-		value, err = json.Marshal(base64.StdEncoding.EncodeToString(v))
+		value, err = plainJSON(base64.StdEncoding.EncodeToString(v))
 		return name + "_base64", value, err
 	case error:
-		value, err = json.Marshal(v.Error())
+		value, err = plainJSON(v.Error())
 		return name, value, err
 	case fmt.Stringer:
-		value, err = json.Marshal(v.String())
+		value, err = plainJSON(v.String())
 		return name, value, err
 	}
-	value, err = json.Marshal(f.Value)
+	value, err = plainJSON(f.Value)
 	return name, value, err
+}
+
+// plainJSON leaves <, > and & as they are: this is read by people, too.
+func plainJSON(value any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("encode a value: %w", err)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
 // Problem is something that cannot be right.
