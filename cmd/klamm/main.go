@@ -107,6 +107,7 @@ func newRoot(std streams) *cobra.Command {
 		newConsume(std),
 		newConform(std),
 		newGroup(std),
+		newQuota(std),
 		newCluster(std),
 		newLog(std),
 		newHealth(std),
