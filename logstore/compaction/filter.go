@@ -99,7 +99,7 @@ func (f *Filter) expired(v batch.View) bool {
 // of an active producer of which no other batch is known: fencing needs the epoch. C. It ends
 // at the high watermark, and with it the log would seem to end before.
 func (f *Filter) isBorder(v batch.View) bool {
-	if r, ok := f.o.Producers[v.ProducerID()]; ok && v.HasProducerID() {
+	if r, ok := f.o.Producers[v.ProducerID()]; ok {
 		if r.LastDataOffset >= 0 && v.LastOffset() == r.LastDataOffset { // A
 			return true
 		}
