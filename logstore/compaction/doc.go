@@ -42,8 +42,9 @@
 // # Differences from Kafka
 //
 // None in the batches. The key's hash is the first half of SHA-256 instead of MD5, for
-// which two keys of one hash can be made, and then one of them would be lost. A full map
-// still takes newer offsets of the keys that it has.
+// which two keys of one hash can be made, and then one of them would be lost. An abort marker
+// that the transaction index does not know stays as long as there are batches that it may
+// have ended.
 //
 // # Goroutines and locks
 //

@@ -64,29 +64,25 @@ func NewOffsetMap(maxBytes int64, loadFactor float64) *OffsetMap {
 }
 
 // Put notes the offset of a key, in the place of one noted before: offsets rise. False if
-// the map is full and does not have the key; nothing was put then.
+// the map is full; nothing was put then, nor is it for a key that the map has.
 func (m *OffsetMap) Put(key []byte, offset int64) bool {
+	if m.n >= m.limit {
+		return false
+	}
 	h := hashOf(key)
 	t := m.table(h)
 	s := t.find(h)
 	if s == nil || s.next == 0 {
-		if s = m.claim(t, h); s == nil {
+		if !t.makeRoom(m.maxSlots) {
 			return false
 		}
+		s = t.find(h)
+		m.n++
+		t.n++
 	}
 	*s = slot{hash: h, next: offset + 1}
 	m.Reach(offset)
 	return true
-}
-
-// claim takes a free slot for a key that is not there, nil if there must be no more keys.
-func (m *OffsetMap) claim(t *table, h hash) *slot {
-	if m.n >= m.limit || !t.makeRoom(m.maxSlots) {
-		return nil
-	}
-	m.n++
-	t.n++
-	return t.find(h)
 }
 
 // Get is the newest offset of a key, -1 if the map has none.

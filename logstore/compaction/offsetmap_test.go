@@ -9,7 +9,7 @@ import (
 )
 
 // TestOffsetMapIsAMap: whatever its size, it says of each key what was put last, and refuses
-// only new keys, when it has as many as it may.
+// more only when it has as many keys as it may.
 func TestOffsetMapIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := rapid.Int64Range(0, 3*minTableSlots*2).Draw(t, "slots")
@@ -18,16 +18,13 @@ func TestOffsetMapIsAMap(t *testing.T) {
 		keys := rapid.IntRange(1, 300).Draw(t, "keys")
 		for offset := range int64(rapid.IntRange(1, 600).Draw(t, "records")) {
 			key := fmt.Sprint(rapid.IntRange(0, keys).Draw(t, "key"))
-			_, has := want[key]
 			switch put := m.Put([]byte(key), offset); {
 			case put:
 				want[key] = offset
 				if m.Latest() != offset {
 					t.Fatalf("latest is %d, not %d", m.Latest(), offset)
 				}
-			case has || m.Len() == 0:
-				t.Fatalf("%d keys, refused %q", m.Len(), key)
-			case m.Len() < m.limit && m.n+1 < m.maxSlots:
+			case m.Len() == 0 || m.Len() < m.limit && m.Len()+1 < m.maxSlots:
 				t.Fatalf("full with %d keys of %d", m.Len(), m.limit)
 			}
 		}
@@ -96,7 +93,7 @@ func heap() int64 {
 // A map of no bytes still has room for one key, so that each cleaning gets on.
 func TestSmallestOffsetMap(t *testing.T) {
 	m := NewOffsetMap(0, 0)
-	if !m.Put([]byte("a"), 1) || !m.Put([]byte("a"), 2) || m.Put([]byte("b"), 3) || m.Latest() != 2 {
+	if !m.Put([]byte("a"), 1) || m.Put([]byte("a"), 2) || m.Put([]byte("b"), 3) || m.Latest() != 1 {
 		t.Errorf("%+v", m)
 	}
 	m.Reach(9)
