@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/klamm-mq/klamm/logstore/segment"
+	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/wire"
 )
@@ -18,6 +19,9 @@ type ReadParams struct {
 	MinOne   bool  // the first batch comes whole even if larger than MaxBytes
 	Whole    bool  // no batch but the first is cut short by MaxBytes, at the cost of a look at each
 	Aborted  bool  // list the aborted transactions in what was read, for read_committed
+	// SkipEmpty passes over batches without records before the first one that has some, if
+	// there is one: see skipEmpty.
+	SkipEmpty bool
 }
 
 // ReadInfo is what a read found. Region is nil if there is nothing to read; else the
@@ -113,6 +117,12 @@ func (l *Log) read(b bounds, p ReadParams) (ReadInfo, error) {
 		if r.Region == nil {
 			return nothing, nil
 		}
+		if p.SkipEmpty && r.First.Size == batch.HeaderSize {
+			if info, found, err := l.skipEmpty(b, i, p); found || err != nil {
+				r.Region.Release()
+				return info, err
+			}
+		}
 		info := ReadInfo{
 			Region:          r.Region,
 			Start:           Position{Offset: p.Offset, SegmentBase: b.segs[i].BaseOffset(), Pos: r.First.Pos},
@@ -129,6 +139,44 @@ func (l *Log) read(b bounds, p ReadParams) (ReadInfo, error) {
 	}
 	return nothing, nil
 }
+
+// skipEmpty is read from the first batch with records on, from segment i. Cleaning keeps the
+// last batch of a segment, if need be without records, where Kafka's cleaner keeps it only
+// for a producer or below the high watermark. A client may never come past an answer that
+// has nothing but such a batch: kafka-go asks for it for ever. found is false if no batch
+// with records follows; then the reader has to take the empty ones, to come past them.
+func (l *Log) skipEmpty(b bounds, i int, p ReadParams) (info ReadInfo, found bool, err error) {
+	upTo := min(p.UpTo, b.end)
+	next := int64(-1)
+	for ; i < len(b.segs) && b.segs[i].BaseOffset() < upTo; i++ {
+		err := b.segs[i].ForEachBatch(p.Offset, max(p.Offset, upTo), func(v batch.View, _ int64) error {
+			if v.RecordCount() == 0 {
+				return nil
+			}
+			if v.LastOffset() < upTo {
+				next = v.BaseOffset()
+			}
+			return errFound
+		})
+		if errors.Is(err, errFound) {
+			break
+		}
+		if err != nil {
+			return ReadInfo{}, false, err
+		}
+	}
+	if next < 0 {
+		return ReadInfo{}, false, nil
+	}
+	asked := p.Offset
+	p.Offset, p.SkipEmpty = next, false
+	info, err = l.read(b, p)
+	info.Start.Offset = asked
+	return info, true, err
+}
+
+// errFound ends a walk.
+var errFound = errors.New("found")
 
 // limit is the position in segment i behind which a reader bounded by upTo must not
 // read.

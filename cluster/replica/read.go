@@ -159,6 +159,8 @@ func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes i
 			Offset: want.FetchOffset, MaxBytes: maxBytes, UpTo: bound, MinOne: minOne, Aborted: skipsAborted(r),
 			// What a follower cannot append is sent again, and would count twice.
 			Whole: at.throttled,
+			// A follower has them as they are, but some consumers stay at them.
+			SkipEmpty: !r.isFollower(),
 		})
 		if err != nil {
 			return result, fmt.Errorf("read %s-%d at %d: %w", p.opts.Topic, p.opts.ID.Partition, want.FetchOffset, err)
