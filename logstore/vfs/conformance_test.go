@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The file systems in memory must do what the operating system does: each case runs
@@ -173,6 +174,17 @@ var conformance = map[string]func(*testing.T, env){
 		e.is(err, fs.ErrNotExist)
 		_, err = e.fs.Stat(e.path("f/x"))
 		e.failed(err)
+	},
+	"modification time": func(t *testing.T, e env) {
+		e.create("f", "12345")
+		then := time.UnixMilli(1_700_000_000_123)
+		e.ok(e.fs.SetModTime(e.path("f"), then))
+		info, err := e.fs.Stat(e.path("f"))
+		e.ok(err)
+		if !info.ModTime().Equal(then) {
+			t.Errorf("ModTime = %v, want %v", info.ModTime(), then)
+		}
+		e.is(e.fs.SetModTime(e.path("no"), then), fs.ErrNotExist)
 	},
 	"locks exclude": func(t *testing.T, e env) {
 		lock, err := e.fs.Lock(e.path(".lock"))

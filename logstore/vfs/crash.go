@@ -60,10 +60,13 @@ func (c *CrashFS) RemoveAll(name string) error               { return c.process(
 func (c *CrashFS) Rename(from, to string) error              { return c.process().Rename(from, to) }
 func (c *CrashFS) Stat(name string) (fs.FileInfo, error)     { return c.process().Stat(name) }
 func (c *CrashFS) ReadDir(dir string) ([]fs.DirEntry, error) { return c.process().ReadDir(dir) }
-func (c *CrashFS) SyncDir(dir string) error                  { return c.process().SyncDir(dir) }
-func (c *CrashFS) OpenSyncer(dir string) (Syncer, error)     { return c.process().OpenSyncer(dir) }
-func (c *CrashFS) Lock(name string) (io.Closer, error)       { return c.process().Lock(name) }
-func (c *CrashFS) Space(dir string) (Space, error)           { return c.process().Space(dir) }
+func (c *CrashFS) SetModTime(name string, t time.Time) error {
+	return c.process().SetModTime(name, t)
+}
+func (c *CrashFS) SyncDir(dir string) error              { return c.process().SyncDir(dir) }
+func (c *CrashFS) OpenSyncer(dir string) (Syncer, error) { return c.process().OpenSyncer(dir) }
+func (c *CrashFS) Lock(name string) (io.Closer, error)   { return c.process().Lock(name) }
+func (c *CrashFS) Space(dir string) (Space, error)       { return c.process().Space(dir) }
 
 // SetCapacity limits the bytes of all files together; writes beyond it store what fits
 // and fail with ENOSPC. 0 is no limit.

@@ -164,6 +164,17 @@ func (v view) ReadDir(dir string) (entries []fs.DirEntry, err error) {
 	return entries, err
 }
 
+// SetModTime lasts at once: a power cut loses names and bytes only.
+func (v view) SetModTime(name string, t time.Time) error {
+	return v.do("chtimes", name, func() error {
+		n, err := v.m.lookup(name)
+		if err == nil {
+			n.modTime = t
+		}
+		return err
+	})
+}
+
 func (v view) SyncDir(dir string) error {
 	var n *node
 	err := v.do("sync", dir, func() (err error) {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"time"
 )
 
 // OS returns the operating system's file system.
@@ -27,6 +28,7 @@ func (osFS) RemoveAll(name string) error                 { return os.RemoveAll(n
 func (osFS) Rename(from, to string) error                { return os.Rename(from, to) }
 func (osFS) Stat(name string) (fs.FileInfo, error)       { return os.Stat(name) }
 func (osFS) ReadDir(dir string) ([]fs.DirEntry, error)   { return os.ReadDir(dir) }
+func (osFS) SetModTime(name string, t time.Time) error   { return os.Chtimes(name, time.Time{}, t) }
 func (osFS) SyncDir(dir string) error                    { return syncDir(dir) }
 func (osFS) OpenSyncer(dir string) (Syncer, error)       { return openSyncer(dir) }
 func (osFS) Lock(name string) (io.Closer, error)         { return lockFile(name) }

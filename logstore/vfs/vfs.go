@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // FS is everything the broker asks of a file system. Names are paths of the host;
@@ -18,6 +19,8 @@ type FS interface {
 	Rename(from, to string) error
 	Stat(name string) (fs.FileInfo, error)
 	ReadDir(dir string) ([]fs.DirEntry, error)
+	// SetModTime changes when a file was written last, as Stat tells it.
+	SetModTime(name string, t time.Time) error
 
 	// SyncDir makes creations, renames and removals in dir durable.
 	SyncDir(dir string) error

@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/klamm-mq/klamm/logstore/vfs"
 )
@@ -20,6 +21,7 @@ const (
 	Rename    Op = "rename"
 	Stat      Op = "stat"
 	ReadDir   Op = "readdir"
+	SetTime   Op = "settime"
 	Lock      Op = "lock"
 	Space     Op = "space"
 	Read      Op = "read"
@@ -35,7 +37,7 @@ const (
 // Ops lists all kinds.
 func Ops() []Op {
 	return []Op{
-		Open, Mkdir, Remove, RemoveAll, Rename, Stat, ReadDir, Lock, Space,
+		Open, Mkdir, Remove, RemoveAll, Rename, Stat, ReadDir, SetTime, Lock, Space,
 		Read, Write, Truncate, Size, Close, Sync, SyncDir, SyncAll,
 	}
 }
@@ -123,6 +125,13 @@ func (w *FS) ReadDir(dir string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	return w.inner.ReadDir(dir)
+}
+
+func (w *FS) SetModTime(name string, t time.Time) error {
+	if err := w.allow(SetTime, name); err != nil {
+		return err
+	}
+	return w.inner.SetModTime(name, t)
 }
 
 func (w *FS) SyncDir(dir string) error {
