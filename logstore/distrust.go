@@ -76,8 +76,8 @@ func (d *Dir) endDistrust() error {
 	if err := d.meta.write(d.o.FS, d.file(metaFile)); err != nil {
 		return err
 	}
-	d.marks.stale = [numMarkFiles]bool{true, true, true, true, true}
-	if err := d.marks.raise(highWatermarkMarks, segmentMarks); err != nil {
+	d.marks.stale = [numMarkFiles]bool{true, true, true, true, true, true}
+	if err := d.marks.raise(highWatermarkMarks, segmentMarks, cleanedMarks); err != nil {
 		return err
 	}
 	d.distrust = false

@@ -220,6 +220,9 @@ func (d *Dir) Close(now time.Time, brokerEpoch int64) error {
 	}
 	d.bearAll()
 	logs := d.everyLog()
+	for _, l := range logs {
+		_ = l.settleSwap() // else the next start does
+	}
 	cutErr := d.cutAheads(logs)
 	for _, l := range logs {
 		if !l.settled() || l.needsDirSync() {

@@ -53,7 +53,8 @@ type Log struct {
 	producerCount atomic.Int64
 
 	// names is held, shared, by whoever makes, opens or removes files by their names
-	// without holding writer; alone, while the directory is renamed or the log truncated.
+	// without holding writer; alone, while the directory is renamed, the log truncated, or
+	// segments are replaced by a cleaned one.
 	// It is taken before writer, and never held while a disk syncs.
 	names sync.RWMutex
 
@@ -83,6 +84,11 @@ type Log struct {
 	nameless bool
 	// unborn says that there are no files yet (see birth.go). It changes under writer, too.
 	unborn bool
+	// swap puts a cleaned segment in place, nil if none does (cleanswap.go). While there is one,
+	// nobody else takes segments away. It changes under writer, too.
+	swap *swap
+	// swaps counts those that readers have seen.
+	swaps int64
 
 	// onRegionError is regionFailed, made once.
 	onRegionError func(error)
@@ -99,6 +105,8 @@ type Log struct {
 	// uncleaned is set while the log is in the directory's list of logs that may have to be
 	// cleaned (uncleaned.go).
 	uncleaned atomic.Bool
+	// cleaning is set while Clean runs.
+	cleaning atomic.Bool
 }
 
 // logMarks are the offsets of a log, all guarded by Log.mu.
@@ -118,6 +126,9 @@ type logMarks struct {
 	unflushedSinceMs int64
 	truncations      int64 // counts truncations, so that others notice one in between
 	checkpointedHW   int64
+	// cleaned is the first dirty offset as the last cleaning left it, notCleaned if there was
+	// none.
+	cleaned int64
 	// securedStart is the log start up to which secureStart has been, or which was
 	// persisted by an earlier run.
 	securedStart int64

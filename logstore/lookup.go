@@ -71,8 +71,8 @@ func (b *bounds) offsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 	return TimestampOffset(t), found, err
 }
 
-// lookUp lets fn look at the log, once more if retention or a truncation has taken a segment
-// from under it.
+// lookUp lets fn look at the log, once more if retention, a truncation or a cleaning has taken a
+// segment from under it.
 func (l *Log) lookUp(fn func(b bounds) error) error {
 	for {
 		if err := l.usable(); err != nil {

@@ -25,6 +25,10 @@ import (
 //	                                            found again from the followers
 //	segment-checkpoint                segments  a lost one lets the next start look into
 //	                                            every segment (see segments.go)
+//	cleaner-offset-checkpoint         cleaned   a lost one has all of a log cleaned again
+//
+// What is cleaned is lowered before a truncation as well: what is appended above the cut is not
+// known to the cleaner, and a tombstone among it would go before what it deletes.
 //
 // The maps are those of the files, also for partitions that could not be opened.
 type marks struct {
@@ -39,6 +43,7 @@ type marks struct {
 	recovery map[checkpoint.TopicPartition]int64
 	start    map[checkpoint.TopicPartition]int64
 	hw       map[checkpoint.TopicPartition]int64
+	cleaned  map[checkpoint.TopicPartition]int64
 	segments map[checkpoint.TopicIDPartition][]checkpoint.Segment
 
 	stale [numMarkFiles]bool // the map holds what the file does not, or the other way round
@@ -87,6 +92,7 @@ func (m *marks) load(warn func(err error)) error {
 		checkpoint.RecoveryPointFile: &m.recovery,
 		checkpoint.LogStartFile:      &m.start,
 		checkpoint.HighWatermarkFile: &m.hw,
+		checkpoint.CleanerFile:       &m.cleaned,
 	} {
 		offsets, err := checkpoint.ReadOffsets(m.fs, m.file(name))
 		if errors.As(err, &bad) {
@@ -121,6 +127,7 @@ const (
 	startMarks
 	highWatermarkMarks
 	segmentMarks
+	cleanedMarks
 	numMarkFiles
 )
 
@@ -166,6 +173,7 @@ func (m *marks) setStart(id ID, o int64)    { m.note(startMarks, set(m.start, id
 func (m *marks) setHighWatermark(id ID, o int64) {
 	m.note(highWatermarkMarks, set(m.hw, id.name(), o))
 }
+func (m *marks) setCleaned(id ID, o int64) { m.note(cleanedMarks, set(m.cleaned, id.name(), o)) }
 
 // lower brings all marks of each log down to where it is about to be cut, durably. The
 // promises must not lie above the cut; a start or a high watermark left above it would
@@ -177,15 +185,16 @@ func (m *marks) lower(ts []Truncation) error {
 		m.setRecovery(id, min(t.To, m.recovery[id.name()]))
 		m.setStart(id, min(t.To, m.start[id.name()]))
 		m.setHighWatermark(id, min(t.To, m.hw[id.name()]))
+		m.setCleaned(id, min(t.To, m.cleaned[id.name()]))
 	}
-	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks)
+	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks, cleanedMarks)
 }
 
 // knows tells whether anything is known under the id or name of a partition, here or in a file.
 func (m *marks) knows(id ID) bool {
 	return has(m, flushedMarks, m.flushed, id.key()) || has(m, segmentMarks, m.segments, id.key()) ||
 		has(m, recoveryMarks, m.recovery, id.name()) || has(m, startMarks, m.start, id.name()) ||
-		has(m, highWatermarkMarks, m.hw, id.name())
+		has(m, highWatermarkMarks, m.hw, id.name()) || has(m, cleanedMarks, m.cleaned, id.name())
 }
 
 func has[K comparable, V any](m *marks, file markFile, in map[K]V, key K) bool {
@@ -204,14 +213,15 @@ func (m *marks) remove(ids []ID, others map[checkpoint.TopicPartition]bool) erro
 		drop(m, recoveryMarks, m.recovery, id.name())
 		drop(m, startMarks, m.start, id.name())
 		drop(m, highWatermarkMarks, m.hw, id.name())
+		drop(m, cleanedMarks, m.cleaned, id.name())
 	}
-	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks, segmentMarks)
+	return m.write(flushedMarks, recoveryMarks, startMarks, highWatermarkMarks, segmentMarks, cleanedMarks)
 }
 
 // byName are the marks that are kept under names.
 func (m *marks) byName() map[markFile]map[checkpoint.TopicPartition]int64 {
 	return map[markFile]map[checkpoint.TopicPartition]int64{
-		recoveryMarks: m.recovery, startMarks: m.start, highWatermarkMarks: m.hw,
+		recoveryMarks: m.recovery, startMarks: m.start, highWatermarkMarks: m.hw, cleanedMarks: m.cleaned,
 	}
 }
 
@@ -272,6 +282,8 @@ func (m *marks) writeOne(f markFile) error {
 		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.LogStartFile), m.start)
 	case segmentMarks:
 		return m.writeSegments()
+	case cleanedMarks:
+		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.CleanerFile), m.cleaned)
 	default:
 		return checkpoint.WriteOffsets(m.fs, m.file(checkpoint.HighWatermarkFile), m.hw)
 	}

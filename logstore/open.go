@@ -93,6 +93,9 @@ func (d *Dir) openLogs(ctx context.Context, p OpenLogsParams) (OpenReport, error
 		return j.report, err
 	}
 	j.settle()
+	if err := d.marks.write(cleanedMarks); err != nil && !isNoSpace(err) {
+		return j.report, err
+	}
 	if err := j.discard(); err != nil {
 		return j.report, err
 	}
@@ -417,6 +420,9 @@ func (j *openJob) settle() {
 	for _, o := range j.opened {
 		if name := o.l.id.name(); o.segs[0].BaseOffset() > d.marks.start[name] {
 			d.marks.setStart(o.l.id, o.l.marks.start) // of Kafka's, which does not write it
+		}
+		if d.marks.cleaned[o.l.id.name()] > o.l.marks.end { // it would be believed when the log has grown
+			d.marks.setCleaned(o.l.id, 0)
 		}
 		switch registered := d.register(o.l); {
 		case registered && o.l.future:

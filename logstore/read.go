@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/protocol/batch"
@@ -79,7 +80,7 @@ func (l *Log) Read(p ReadParams) (ReadInfo, error) {
 		}
 		info, err := l.read(b, p)
 		if errors.Is(err, segment.ErrClosed) && !l.sameSegments(b) {
-			continue // retention or a truncation took the segment: look again
+			continue // retention, a truncation or a cleaning took the segment: look again
 		}
 		if err != nil {
 			return ReadInfo{}, l.readError("read", err)
@@ -90,8 +91,7 @@ func (l *Log) Read(p ReadParams) (ReadInfo, error) {
 
 // sameSegments reports whether the log still has the segments it had.
 func (l *Log) sameSegments(b bounds) bool {
-	segs := l.segments()
-	return len(segs) == len(b.segs) && segs[0] == b.segs[0] && segs[len(segs)-1] == b.segs[len(segs)-1]
+	return slices.Equal(l.segments(), b.segs)
 }
 
 func (l *Log) read(b bounds, p ReadParams) (ReadInfo, error) {

@@ -112,7 +112,7 @@ func (d *Dir) newLog(id ID, path string, c Config) *Log {
 	l.closed = true // until it is ready to be used
 	l.onRegionError = l.regionFailed
 	l.config.Store(&c)
-	l.marks.ceiling = noCeiling
+	l.marks.ceiling, l.marks.cleaned = noCeiling, notCleaned
 	l.recovery.pending, l.recovery.backup = noPending, noPending
 	l.producers = producerstate.New(producerstate.Options{FS: d.o.FS, Dir: path, CurrentExpiration: d.producerIDExpiration})
 	return l
@@ -129,6 +129,15 @@ func (o *opening) list() error {
 	entries, err := readDir(o.d.o.FS, o.l.path)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", o.l.path, err)
+	}
+	mended, err := o.mendSwaps(entries)
+	if err != nil {
+		return err
+	}
+	if mended {
+		if entries, err = o.d.o.FS.ReadDir(o.l.path); err != nil {
+			return fmt.Errorf("list %s: %w", o.l.path, err)
+		}
 	}
 	var indexes []string
 	logs := map[int64]bool{}
@@ -166,22 +175,15 @@ func (o *opening) list() error {
 	return nil
 }
 
-// other deals with files that belong to no segment. Those of an interrupted compaction
-// or deletion are removed as in Kafka's LogLoader; a finished compaction that Kafka has
-// not put in place yet is not ours to finish.
+// other deals with files that belong to no segment. Those of an interrupted deletion are removed
+// as in Kafka's LogLoader.
 func (o *opening) other(name string) error {
 	if at, ok := producerstate.ParseSnapshotName(name); ok {
 		o.snapshots = append(o.snapshots, at)
 		return nil
 	}
-	switch {
-	case strings.HasSuffix(name, ".deleted"), strings.HasSuffix(name, ".cleaned"):
+	if strings.HasSuffix(name, ".deleted") || strings.HasSuffix(name, segment.CleanedSuffix) || strings.HasSuffix(name, segment.SwapSuffix) {
 		return o.remove(name)
-	case strings.HasSuffix(name, ".swap"):
-		return &CorruptionError{
-			File: o.l.file(name), Pos: -1, Offset: -1,
-			Err: errors.New("a compaction of Kafka was interrupted while it put this segment in place; start and stop Kafka once"),
-		}
 	}
 	return nil
 }
@@ -232,11 +234,11 @@ func (o *opening) findEnd() error {
 	if !o.clean {
 		unread = o.firstToScan()
 	}
-	if err := o.checkSegments(start, unread); err != nil {
+	unread, err := o.checkSegments(start, unread)
+	if err != nil {
 		return err
 	}
 	if !o.clean {
-		var err error
 		if end, err = o.scan(unread); err != nil {
 			return err
 		}
@@ -399,6 +401,11 @@ func (o *opening) lost(end int64, bad *badSpot) error {
 func (o *opening) scanFrom(first int) (end int64, bad *badSpot, err error) {
 	end = o.segs[first].BaseOffset()
 	for i := first; i < len(o.segs); i++ {
+		if i > first && o.segs[i].BaseOffset() < end {
+			if _, err := o.dropCovered(i-1, end); err != nil {
+				return end, nil, err
+			}
+		}
 		s := o.segs[i]
 		if i > first && s.BaseOffset() != end {
 			return end, &badSpot{
@@ -506,6 +513,9 @@ func (o *opening) install() error {
 	l.marks.flushed = min(o.persisted, l.marks.end)
 	l.marks.noted = l.marks.flushed
 	l.marks.checkpointedHW = o.d.marks.hw[l.id.name()]
+	if cleaned, known := o.d.marks.cleaned[l.id.name()]; known && cleaned <= l.marks.end {
+		l.marks.cleaned = cleaned
+	}
 	l.marks.securedStart = l.marks.start
 	l.marks.unflushedSinceMs = o.now.UnixMilli()
 	if !o.clean {

@@ -58,7 +58,9 @@ func (l *Log) retire(now time.Time, hw int64) ([]victim, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
-	l.writer.Lock()
+	if err := l.lockSettled(); err != nil {
+		return nil, err
+	}
 	defer l.writer.Unlock()
 	victims, err := l.deletable(now, hw)
 	if err != nil || len(victims) == 0 {
@@ -268,32 +270,19 @@ func (l *Log) startSecured() (start int64, secured bool) {
 // batches below it. One that reaches over the log start is not among them: whoever loads the
 // snapshot goes on with it.
 func (l *Log) writeStartSnapshot(start int64, snapshots []int64, victims []victim) error {
-	segs := make([]*segment.Segment, 0, len(victims)+1)
-	for _, v := range victims {
-		segs = append(segs, v.seg)
-	}
-	segs = append(segs, l.segments()...)
-	p := producerstate.New(producerstate.Options{FS: l.dir.o.FS, Dir: l.path, Expiration: l.dir.o.ProducerIDExpiration})
-	p.SetSnapshots(slices.DeleteFunc(snapshots, func(at int64) bool { return at > start }))
-	if err := p.Load(segs[0].BaseOffset(), start, l.dir.clock()); err != nil {
-		return l.readError("load producers of", err)
-	}
-	for _, s := range segs {
-		from := p.EndOffset()
-		if from >= start || s.BaseOffset() >= start {
-			break
+	var p *producerstate.Manager
+	for {
+		row := l.segments()
+		below, err := l.producersBelow(start, snapshots, victims, row)
+		if errors.Is(err, segment.ErrClosed) && !l.isClosed() && !slices.Equal(row, l.segments()) {
+			continue // a cleaning has replaced what was to be read
 		}
-		err := s.ForEachBatch(from, start, func(b batch.View, _ int64) error {
-			if b.NextOffset() <= start {
-				_, _, _ = p.Update(b) // a control batch that cannot be read says nothing about producers
-			}
-			return nil
-		})
 		if err != nil {
 			return l.readError("load producers of", err)
 		}
+		p = below
+		break
 	}
-	p.SetEndOffset(start)
 	snapshot, ok := p.EncodeSnapshot()
 	if !ok {
 		return nil
@@ -308,6 +297,37 @@ func (l *Log) writeStartSnapshot(start int64, snapshots []int64, victims []victi
 	l.producers.SnapshotWritten(start)
 	l.writer.Unlock()
 	return nil
+}
+
+// producersBelow is who has produced what lies below an offset.
+func (l *Log) producersBelow(start int64, snapshots []int64, victims []victim, row []*segment.Segment) (*producerstate.Manager, error) {
+	segs := make([]*segment.Segment, 0, len(victims)+len(row))
+	for _, v := range victims {
+		segs = append(segs, v.seg)
+	}
+	segs = append(segs, row...)
+	p := producerstate.New(producerstate.Options{FS: l.dir.o.FS, Dir: l.path, Expiration: l.dir.o.ProducerIDExpiration})
+	p.SetSnapshots(slices.DeleteFunc(slices.Clone(snapshots), func(at int64) bool { return at > start }))
+	if err := p.Load(segs[0].BaseOffset(), start, l.dir.clock()); err != nil {
+		return nil, err
+	}
+	for _, s := range segs {
+		from := p.EndOffset()
+		if from >= start || s.BaseOffset() >= start {
+			break
+		}
+		err := s.ForEachBatch(from, start, func(b batch.View, _ int64) error {
+			if b.NextOffset() <= start {
+				_, _, _ = p.Update(b) // a control batch that cannot be read says nothing about producers
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	p.SetEndOffset(start)
+	return p, nil
 }
 
 func (l *Log) syncSnapshot(at int64) error {

@@ -120,11 +120,11 @@ func (m *marks) voidSegments() error {
 }
 
 // ended is what is known of the log's segments. The last one has ended only when the log is
-// closed. false if the log is about to be cut.
+// closed. false if the log is about to be cut, or has a segment put in place.
 func (l *Log) ended(closed bool) ([]checkpoint.Segment, bool) {
 	l.mu.RLock()
 	b := bounds{segs: l.segs, end: l.marks.end}
-	steady := l.marks.ceiling == noCeiling
+	steady := l.marks.ceiling == noCeiling && l.swap == nil
 	l.mu.RUnlock()
 	n := len(b.segs)
 	if !closed {
@@ -184,24 +184,62 @@ func (d *Dir) forgetSegments() error {
 }
 
 // checkSegments looks at the first n segments and what was there before them; all of them,
-// if the stop was clean, with the last one.
-func (o *opening) checkSegments(start int64, n int) error {
+// if the stop was clean, with the last one. It returns how many there are of the n.
+func (o *opening) checkSegments(start int64, n int) (int, error) {
 	if err := o.checkBeginning(start); err != nil {
-		return err
+		return n, err
 	}
-	for i, s := range o.segs[:min(n, len(o.segs)-1)] {
-		if err := o.checkEnd(s, o.segs[i+1].BaseOffset()); err != nil {
-			return err
+	for i := 0; i < min(n, len(o.segs)-1); i++ {
+		covered, err := o.checkNext(i)
+		if err != nil {
+			return n, err
 		}
+		n -= covered
 	}
 	if n < len(o.segs) {
-		return nil
+		return n, nil
 	}
 	last := o.segs[len(o.segs)-1]
 	if last.Size() == 0 { // and the log ends at its base
-		return nil
+		return n, nil
 	}
-	return o.checkEnd(last, o.from)
+	return n, o.checkEnd(last, o.from)
+}
+
+// checkNext: segment i must reach up to the next one, if it is not beyond that.
+func (o *opening) checkNext(i int) (covered int, err error) {
+	s := o.segs[i]
+	damage := o.checkEnd(s, o.segs[i+1].BaseOffset())
+	if damage == nil {
+		return 0, nil
+	}
+	next, err := s.NextOffset()
+	if err != nil {
+		return 0, damage
+	}
+	if covered, err = o.dropCovered(i, next); err != nil || covered > 0 {
+		return covered, err
+	}
+	return 0, damage
+}
+
+// dropCovered removes the segments whose offsets all lie in segment i, which ends at end, where
+// another one begins. It has replaced them, and a failing disk has lost that they were removed.
+func (o *opening) dropCovered(i int, end int64) (n int, err error) {
+	j := slices.IndexFunc(o.segs, func(s *segment.Segment) bool { return s.BaseOffset() >= end })
+	if j <= i+1 || o.segs[j].BaseOffset() != end {
+		return 0, nil
+	}
+	for _, s := range o.segs[i+1 : j] {
+		o.d.o.Logger.Warn("segment was replaced by a cleaned one, and is removed", "log", o.l.path, "base", s.BaseOffset(), "by", o.segs[i].BaseOffset())
+		if err := s.Delete(); err != nil {
+			return 0, err
+		}
+	}
+	o.segs = slices.Delete(o.segs, i+1, j)
+	o.dirInDoubt = true
+	o.l.resegmented.Store(true)
+	return j - i - 1, nil
 }
 
 // checkBeginning: whatever is missing between the log start and the first segment, retention has

@@ -93,6 +93,13 @@ func (d *Dir) checkSpace() {
 	}
 }
 
+// hasRoom tells whether the reserve, and what a full directory must have more, stays when that
+// many bytes are written. What producers do not need to have refused is given up before they are.
+func (d *Dir) hasRoom(bytes int) bool {
+	s := d.space
+	return !s.full.Load() && s.room.Load()-s.unseen.Load()-int64(bytes) >= saturated(s.reserve+s.extra)
+}
+
 // noteAppended looks at the room after many bytes, so that a fast producer does not
 // eat the reserve between two ticks.
 func (d *Dir) noteAppended(n int) {

@@ -36,8 +36,11 @@ func (d *Dir) PrepareTruncations(ts ...Truncation) error {
 	}
 	cuts := make([]Truncation, len(ts))
 	for i, t := range ts {
-		cut, err := t.Log.cutFor(t.To)
+		cut, err := t.Log.prepareCut(t.To)
 		if err != nil {
+			for _, t := range ts[:i+1] {
+				t.Log.liftCeiling()
+			}
 			return err
 		}
 		cuts[i] = Truncation{Log: t.Log, To: cut}
@@ -54,6 +57,18 @@ func (d *Dir) PrepareTruncations(ts ...Truncation) error {
 		return d.checkpointError(err)
 	}
 	return nil
+}
+
+// prepareCut is cutFor after which no cleaning changes the answer: in a cleaned segment the log
+// might end before.
+func (l *Log) prepareCut(o int64) (int64, error) {
+	l.mu.Lock()
+	l.marks.ceiling = min(l.marks.ceiling, o)
+	l.mu.Unlock()
+	if err := l.settleSwap(); err != nil {
+		return o, err
+	}
+	return l.cutFor(o)
 }
 
 // cutFor is where the log will end if it is truncated to o: after the last batch that
@@ -97,6 +112,7 @@ func (l *Log) lowerTo(o int64) {
 	defer l.mu.Unlock()
 	m := &l.marks
 	m.flushed, m.noted, m.ceiling = min(m.flushed, o), min(m.noted, o), min(m.ceiling, o)
+	m.cleaned = min(m.cleaned, o)
 	m.truncations++
 	l.recovery.lowerTo(o)
 }
@@ -130,12 +146,13 @@ func (l *Log) TruncateTo(o int64) error {
 		return l.TruncateFullyAndStartAt(o)
 	}
 	now := l.dir.clock()
-	l.names.Lock()
-	l.writer.Lock()
+	if err := l.lockAlone(); err != nil {
+		l.liftCeiling()
+		return err
+	}
 	removed, err := l.truncateTo(now, o)
 	active := l.active()
-	l.writer.Unlock()
-	l.names.Unlock()
+	l.unlockAlone()
 	if err != nil {
 		return err
 	}
@@ -232,6 +249,7 @@ func (l *Log) cutEnd(end int64) {
 	m.end, m.endPos = end, size
 	m.start, m.securedStart = min(m.start, end), min(m.securedStart, end)
 	m.flushed, m.noted = min(m.flushed, end), min(m.noted, end)
+	m.cleaned = min(m.cleaned, end)
 	m.truncations++
 	l.recovery.lowerTo(end)
 }
@@ -297,11 +315,12 @@ func (l *Log) TruncateFullyAndStartAt(o int64) error {
 		return fmt.Errorf("start %s at %d: %w", l.id, o, err)
 	}
 	now := l.dir.clock()
-	l.names.Lock() // a segment that retention is about to remove may get its name again
-	l.writer.Lock()
+	if err := l.lockAlone(); err != nil { // a segment that retention is about to remove may get its name again
+		l.liftCeiling()
+		return err
+	}
 	err := l.startAt(now, o)
-	l.writer.Unlock()
-	l.names.Unlock()
+	l.unlockAlone()
 	if err != nil {
 		return err
 	}
@@ -373,7 +392,7 @@ func (l *Log) startAt(now time.Time, o int64) error {
 	l.mu.Lock()
 	l.segs = []*segment.Segment{seg}
 	l.marks.start, l.marks.end, l.marks.endPos = o, o, 0
-	l.marks.securedStart = o
+	l.marks.securedStart, l.marks.cleaned = o, notCleaned
 	l.recovery.restartAt(o)
 	l.dirUnsynced, l.nameless = true, true
 	l.mu.Unlock()

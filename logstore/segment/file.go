@@ -20,6 +20,8 @@ type file struct {
 	// unflushed says that the file has changes that no sync has covered. It then
 	// stays open.
 	unflushed bool
+	// held says that the file is about to get another name, and stays open until then.
+	held bool
 	// changes counts the beginnings and the ends of changes, so that a sync knows
 	// whether one was or came in its way.
 	changes    uint64
@@ -39,7 +41,7 @@ type openFile struct {
 
 // inUse: neither the descriptor nor the index may be given up.
 func (f *file) inUse() bool {
-	return f.closed || f.unflushed || f.opening != nil || (f.open != nil && f.open.refs > 0)
+	return f.closed || f.unflushed || f.held || f.opening != nil || (f.open != nil && f.open.refs > 0)
 }
 
 // detach takes the descriptor from the segment. It returns it if the caller has to

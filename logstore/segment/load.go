@@ -105,6 +105,9 @@ func (s *Segment) readInto(c *content, f *openFile, size int64) (rebuilt bool, e
 	if err := s.readIndexFiles(c, size); err != nil {
 		return false, fmt.Errorf("load segment %d: %w", s.base, err)
 	}
+	if s.isClosed() {
+		return false, ErrClosed // the files may have been those of whatever bears the name now
+	}
 	err = s.checkLastTime(c, f, size)
 	if err == nil && !c.known {
 		err = s.walkEnd(c, f, size)

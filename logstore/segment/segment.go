@@ -34,6 +34,7 @@ type Segment struct {
 
 	mu         sync.RWMutex
 	dir        string
+	stages     stages
 	createdMs  int64
 	modifiedMs int64
 	// size is the end of the last batch in the log file. Behind it there may be what a
@@ -162,7 +163,7 @@ func (s *Segment) Path() string { return s.path(LogSuffix) }
 func (s *Segment) path(suffix string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return filepath.Join(s.dir, FileName(s.base, suffix))
+	return filepath.Join(s.dir, FileName(s.base, suffix)+s.stages.of(suffix).suffix())
 }
 
 // NextOffset is the offset after the last batch, or the base offset of an empty
@@ -219,9 +220,16 @@ func (s *Segment) Delete() error {
 	s.Abandon()
 	s.indexMu.Lock() // whoever is writing an index would make its file again
 	defer s.indexMu.Unlock()
+	if err := s.removeFiles(); err != nil {
+		return fmt.Errorf("delete segment %d: %w", s.base, err)
+	}
+	return nil
+}
+
+func (s *Segment) removeFiles() error {
 	for _, suffix := range suffixes {
 		if err := removeIfExists(s.opts.FS, s.path(suffix)); err != nil {
-			return fmt.Errorf("delete segment %d: %w", s.base, err)
+			return err
 		}
 	}
 	return nil

@@ -127,6 +127,9 @@ func (s *Segment) loadTxns() error {
 	if err == nil {
 		err = x.check(s.path(TxnIndexSuffix), s.base)
 	}
+	if s.isClosed() {
+		return ErrClosed // the file may have been removed, or that of whatever bears the name now
+	}
 	if err != nil {
 		return err
 	}
