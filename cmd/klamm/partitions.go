@@ -42,7 +42,7 @@ func namedPartitions(ctx context.Context, admin *kadm.Client, args []string) ([]
 	for _, arg := range args {
 		topic, list, some := strings.Cut(arg, ":")
 		if topic == "" {
-			return nil, usagef("--topic %q: want TOPIC or TOPIC:PARTITION,PARTITION", arg)
+			return nil, usagef("%q: want TOPIC or TOPIC:PARTITION,PARTITION", arg)
 		}
 		whole[topic] = whole[topic] || !some
 		if !some {
@@ -51,7 +51,7 @@ func namedPartitions(ctx context.Context, admin *kadm.Client, args []string) ([]
 		for number := range strings.SplitSeq(list, ",") {
 			n, err := strconv.ParseUint(number, 10, 31)
 			if err != nil {
-				return nil, usagef("--topic %s: %q is not the number of a partition", arg, number)
+				return nil, usagef("%s: %q is not the number of a partition", arg, number)
 			}
 			asked[topicPartition{topic, int32(n)}] = true
 		}

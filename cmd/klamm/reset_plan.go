@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -90,12 +89,7 @@ func planned(ctx context.Context, admin *kadm.Client, name string, offsets map[t
 type limits struct{ begin, end, atTime int64 }
 
 func limitsOf(ctx context.Context, admin *kadm.Client, parts []topicPartition, target resetTarget) (map[topicPartition]limits, error) {
-	var topics []string
-	for _, p := range parts {
-		topics = append(topics, p.topic)
-	}
-	slices.Sort(topics)
-	topics = slices.Compact(topics)
+	topics := topicsOf(parts)
 	begins, err := admin.ListStartOffsets(ctx, topics...)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,13 +17,16 @@ import (
 func newTopic(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topic",
-		Short: "Make, list, describe, configure and delete topics",
+		Short: "Make, list, describe, change and delete topics",
 		Example: "  klamm topic create orders --partitions 6\n" +
 			"  klamm topic list",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTopicCreate(std), newTopicList(std), newTopicDescribe(std), newTopicConfig(std), newTopicDelete(std))
+	cmd.AddCommand(
+		newTopicCreate(std), newTopicList(std), newTopicDescribe(std), newTopicOffsets(std), newTopicConfig(std),
+		newTopicAlter(std), newTopicTrim(std), newTopicDelete(std),
+	)
 	return cmd
 }
 
@@ -33,6 +35,7 @@ func newTopicCreate(std streams) *cobra.Command {
 	var partitions int32
 	var replicas int16
 	var configs []string
+	var ifNotExists, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "create TOPIC...",
 		Short: "Make topics",
@@ -45,12 +48,19 @@ func newTopicCreate(std streams) *cobra.Command {
 				return err
 			}
 			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
-				made, err := admin.CreateTopics(ctx, partitions, replicas, settings, topics...)
+				create, done := admin.CreateTopics, "created"
+				if dryRun {
+					create, done = admin.ValidateCreateTopics, "would create"
+				}
+				made, err := create(ctx, partitions, replicas, settings, topics...)
 				if err != nil {
 					return err
 				}
-				return printEach(std, "created", topics, func(topic string) error {
+				return printEach(std, done, topics, func(topic string) error {
 					answer, err := made.On(topic, nil)
+					if ifNotExists && errors.Is(answer.Err, kerr.TopicAlreadyExists) {
+						return errAsWanted
+					}
 					return refused(cmp.Or(err, answer.Err), answer.ErrMessage)
 				})
 			})
@@ -60,6 +70,8 @@ func newTopicCreate(std streams) *cobra.Command {
 	cmd.Flags().Int32VarP(&partitions, "partitions", "p", -1, "number of partitions; -1 is the broker's num.partitions")
 	cmd.Flags().Int16VarP(&replicas, "replicas", "r", -1, "copies of each partition; -1 is the broker's default.replication.factor")
 	cmd.Flags().StringArrayVarP(&configs, "config", "c", nil, "setting name=value of the topic; may be repeated")
+	cmd.Flags().BoolVar(&ifNotExists, "if-not-exists", false, "leave topics that exist as they are")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check it and make none")
 	return cmd
 }
 
@@ -75,16 +87,20 @@ func parseSettings(pairs []string) (map[string]*string, error) {
 	return settings, nil
 }
 
+// errAsWanted is the outcome of a topic that needs no change, and no word.
+var errAsWanted = errors.New("it is so already")
+
 // printEach prints a line for each topic that went well, in the order given, and
 // collects the failures.
 func printEach(std streams, verb string, topics []string, outcome func(topic string) error) error {
 	var failed []error
 	for _, topic := range topics {
-		if err := outcome(topic); err != nil {
+		switch err := outcome(topic); {
+		case err == nil:
+			fmt.Fprintln(std.out, verb, topic)
+		case !errors.Is(err, errAsWanted):
 			failed = append(failed, topicError(topic, err))
-			continue
 		}
-		fmt.Fprintln(std.out, verb, topic)
 	}
 	return errors.Join(failed...)
 }
@@ -145,92 +161,9 @@ func newTopicList(std streams) *cobra.Command {
 	return cmd
 }
 
-func newTopicDescribe(std streams) *cobra.Command {
-	var f clientFlags
-	var output string
-	cmd := &cobra.Command{
-		Use:     "describe TOPIC...",
-		Short:   "Show leader, replicas, in-sync replicas and offsets of each partition",
-		Example: "  klamm topic describe orders\n  klamm topic describe orders --output json",
-		Args:    someArgs("topic"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withAdmin(cmd.Context(), std, f, func(ctx context.Context, admin *kadm.Client) error {
-				return describeTopics(ctx, std.out, output, admin, args)
-			})
-		},
-	}
-	f.register(cmd)
-	registerOutput(cmd, &output)
-	return cmd
-}
-
-func describeTopics(ctx context.Context, out io.Writer, output string, admin *kadm.Client, names []string) error {
-	table, err := newTable(out, output, "TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END")
-	if err != nil {
-		return err
-	}
-	topics, err := admin.ListTopicsWithInternal(ctx, names...)
-	if err != nil {
-		return err
-	}
-	var failed []error
-	for _, name := range names {
-		if err := topics[name].Err; err != nil {
-			failed = append(failed, topicError(name, err))
-			delete(topics, name)
-		}
-	}
-	if len(topics) == 0 {
-		return errors.Join(failed...)
-	}
-	begins, err := admin.ListStartOffsets(ctx, topics.Names()...)
-	if err != nil {
-		return err
-	}
-	ends, err := admin.ListEndOffsets(ctx, topics.Names()...)
-	if err != nil {
-		return err
-	}
-	table.showHead()
-	for _, t := range topics.Sorted() {
-		for _, p := range t.Partitions.Sorted() {
-			if err := table.row(
-				t.Topic, p.Partition, nodeName(p.Leader), p.LeaderEpoch, nodeList(p.Replicas), nodeList(p.ISR),
-				offsetCell(begins, t.Topic, p.Partition), offsetCell(ends, t.Topic, p.Partition),
-			); err != nil {
-				return err
-			}
-		}
-	}
-	return errors.Join(append(failed, table.flush())...)
-}
-
-// nodeName is a node's id, or a word where there is none.
-func nodeName(id int32) cell {
-	if id < 0 {
-		return cell{nil, "none"}
-	}
-	return cell{id, fmt.Sprint(id)}
-}
-
-// nodeList is a list of ids, for people with commas between them.
-func nodeList(ids []int32) cell { return cell{ids, nodes(ids)} }
-
-func nodes(ids []int32) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", ",")
-}
-
-// offsetCell is an offset, or "?" where the leader did not tell.
-func offsetCell(offsets kadm.ListedOffsets, topic string, partition int32) cell {
-	o, ok := offsets.Lookup(topic, partition)
-	if !ok || o.Err != nil {
-		return cell{nil, "?"}
-	}
-	return cell{o.Offset, fmt.Sprint(o.Offset)}
-}
-
 func newTopicDelete(std streams) *cobra.Command {
 	var f clientFlags
+	var ifExists bool
 	cmd := &cobra.Command{
 		Use:     "delete TOPIC...",
 		Short:   "Delete topics and all their records",
@@ -244,11 +177,15 @@ func newTopicDelete(std streams) *cobra.Command {
 				}
 				return printEach(std, "deleted", topics, func(topic string) error {
 					answer, err := gone.On(topic, nil)
+					if ifExists && errors.Is(answer.Err, kerr.UnknownTopicOrPartition) {
+						return errAsWanted
+					}
 					return refused(cmp.Or(err, answer.Err), answer.ErrMessage)
 				})
 			})
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().BoolVar(&ifExists, "if-exists", false, "topics that do not exist are no mistake")
 	return cmd
 }
