@@ -37,10 +37,15 @@ func (x *Indexer) Batch(v batch.View) (full bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("index: %w", err)
 	}
-	if aborted || v.IsControl() {
+	switch {
+	case v.IsControl():
+		x.stats.MessagesRead++
+	case aborted:
 		x.stats.MessagesRead += int64(v.RecordCount())
-	} else if full, err = x.records(v); full || err != nil {
-		return full, err
+	default:
+		if full, err = x.records(v); full || err != nil {
+			return full, err
+		}
 	}
 	if v.LastOffset() >= x.start {
 		x.m.Reach(v.LastOffset())
@@ -64,7 +69,8 @@ func (x *Indexer) records(v batch.View) (full bool, err error) {
 	return false, nil
 }
 
-// IndexStats is what an Indexer has read.
+// IndexStats is what an Indexer has read. As in Kafka, a control batch is one message, even
+// one without records.
 type IndexStats struct{ MessagesRead, BytesRead int64 }
 
 // Stats is what has been read so far.
