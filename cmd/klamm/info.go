@@ -34,8 +34,8 @@ func newConfig(std streams) *cobra.Command {
 	var changed bool
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Print the effective configuration; get and set that of a running cluster",
-		Long:  "Print the effective configuration of a broker that would start here, and where each value comes from.\nThe commands get and set ask a running cluster.",
+		Short: "Print the effective configuration; list, get and set that of a running cluster",
+		Long:  "Print the effective configuration of a broker that would start here, and where each value comes from.\nThe commands list, get and set ask a running cluster.",
 		Example: "  klamm config --config server.properties\n" +
 			"  KLAMM_NUM_PARTITIONS=6 klamm config --changed\n" +
 			"  klamm config get topic orders --changed   # of a running cluster, as are changes with set",
@@ -51,7 +51,7 @@ func newConfig(std streams) *cobra.Command {
 	}
 	sources.register(cmd)
 	cmd.Flags().BoolVar(&changed, "changed", false, "only what is not the default")
-	cmd.AddCommand(newConfigGet(std), newConfigSet(std))
+	cmd.AddCommand(newConfigList(std), newConfigGet(std), newConfigSet(std))
 	return cmd
 }
 
