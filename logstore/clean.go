@@ -164,7 +164,8 @@ type cleanPass struct {
 	stats       CleanStats
 }
 
-// step is how many bytes may be read or written between two looks at whether to go on.
+// cleanStep is how many bytes may be read or written between two looks at whether to go on;
+// fewer if the buffer is smaller.
 const cleanStep = 32 << 10
 
 func (c *cleanPass) run() error {
@@ -305,7 +306,7 @@ func (l *Log) segmentsFrom(s *segment.Segment) []*segment.Segment {
 
 // progress is called after each batch.
 func (c *cleanPass) progress(bytes int) error {
-	if c.owed += bytes; c.owed < cleanStep {
+	if c.owed += bytes; c.owed < min(cleanStep, cmp.Or(c.p.BufferBytes, cleanStep)) {
 		return nil
 	}
 	owed := c.owed
