@@ -98,22 +98,19 @@ func (s *State) firstDirty() (offset int64, reset bool) {
 	}
 }
 
-// bound is where cleaning has to end: at Bound, at the active segment, or at the first dirty
-// one that is younger than min.compaction.lag.ms.
+// bound is where cleaning has to end, unless it comes to the active segment before: at Bound,
+// or at the first dirty segment that is younger than min.compaction.lag.ms.
 func (s *State) bound(firstDirty, nowMs int64) int64 {
-	bound := min(s.Bound, s.active().Base)
 	if s.MinCompactionLagMs <= 0 {
-		return bound
+		return s.Bound
 	}
 	for _, seg := range s.dirtyFrom(firstDirty) {
 		if seg.LargestTimestampMs > nowMs-s.MinCompactionLagMs {
-			return min(bound, seg.Base)
+			return min(s.Bound, seg.Base)
 		}
 	}
-	return bound
+	return s.Bound
 }
-
-func (s *State) active() SegmentState { return s.Segments[len(s.Segments)-1] }
 
 // dirtyFrom are the segments from the one that holds offset to the one before the active one.
 func (s *State) dirtyFrom(offset int64) []SegmentState {
@@ -139,7 +136,7 @@ func (s *State) delayMs(firstDirty, nowMs int64) int64 {
 			oldest = min(oldest, seg.FirstTimestampMs)
 		}
 	}
-	cleanUntilMs := nowMs - max(s.MaxCompactionLagMs, 0)
+	cleanUntilMs := nowMs - s.MaxCompactionLagMs
 	if oldest >= cleanUntilMs { // also where the difference would overflow
 		return 0
 	}
