@@ -55,6 +55,9 @@ func TestCleaningSurvivesFailedSyncs(t *testing.T) {
 			r.crashed = true
 			r.fs.Kill()
 			r.restarts()
+			r.fs.PowerCutLosingAll() // of what the failed sync was for as well
+			r.d.Abandon()
+			r.open()
 			r.judge()
 		}
 	}

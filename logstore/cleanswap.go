@@ -15,7 +15,7 @@ import (
 //	written, synced      source   source   of 0.log       .cleaned    .cleaned     removes .cleaned
 //	indexes renamed      source   source   of 0.log       .cleaned    .swap        removes both
 //	log renamed          source   source   of 0.log       .swap       .swap        finishes
-//	sources removed      source   -        of 0.log       .swap       .swap        finishes
+//	sources removed,
 //	indexes in place     source   -        of cleaned     .swap       -            finishes
 //	log in place         cleaned  -        of cleaned     -           -
 //
@@ -58,7 +58,6 @@ func (s *swap) steps() []func() error {
 		syncDir,
 		s.show,
 		named(s.removeSources),
-		syncDir,
 		named(func() error { return s.cleaned.MoveIndexes(segment.InPlace) }),
 		syncDir,
 		named(func() error { return s.cleaned.MoveLog(segment.InPlace) }),

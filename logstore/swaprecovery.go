@@ -106,9 +106,6 @@ func (o *opening) mendSwap(left *leftovers, base int64) error {
 			delete(left.logs, b)
 		}
 	}
-	if err := o.d.o.FS.SyncDir(o.l.path); err != nil {
-		return err
-	}
 	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, segment.TxnIndexSuffix} {
 		if err := o.placeIndex(left, base, suffix); err != nil {
 			return err
