@@ -26,7 +26,8 @@ type group struct {
 // clean writes the segment that takes the place of a group, and puts it there.
 func (c *cleanPass) clean(pieces []compaction.Piece) error {
 	first := floor(c.segs, pieces[0].Base)
-	g := &group{cleanPass: c, first: first, sources: c.segs[first : first+len(pieces)], changed: len(pieces) > 1}
+	g := &group{cleanPass: c, first: first, sources: c.segs[first : first+len(pieces)]}
+	g.changed = len(pieces) > 1 && g.lastFilled() >= 0 // a log without batches replaces nothing
 	if err := c.overtaken(); err != nil {
 		return err
 	}
@@ -83,13 +84,14 @@ func (g *group) discard() error {
 // copyBatches writes what is kept of each source.
 func (g *group) copyBatches() error {
 	g.buf = g.buf[:0]
+	filled := g.lastFilled()
 	for i, s := range g.sources {
 		aborted, err := g.aborted(g.first+i, s.BaseOffset(), g.end(g.first+i))
 		if err != nil {
 			return err
 		}
 		g.filter.AddAborted(aborted)
-		size, final := s.Size(), i == len(g.sources)-1
+		size, final := s.Size(), i == filled
 		read := int64(0)
 		err = g.forEachBatch(s, s.BaseOffset(), func(v batch.View, pos int64) error {
 			read = pos + int64(len(v))
@@ -105,8 +107,18 @@ func (g *group) copyBatches() error {
 	return g.flush()
 }
 
+// lastFilled is the last source that has batches, -1 if none has. Kafka leaves segments empty of
+// which nothing remains.
+func (g *group) lastFilled() int {
+	i := len(g.sources) - 1
+	for i >= 0 && g.sources[i].Size() == 0 {
+		i--
+	}
+	return i
+}
+
 // take adds to the buffer what is kept of a batch. The last one of a group is kept, if empty: the
-// next segment begins where it ends.
+// next segment begins where it ends, unless Kafka has left a gap there.
 func (g *group) take(v batch.View, last bool) error {
 	kept, err := g.filter.Batch(v, last)
 	if err != nil {

@@ -36,8 +36,8 @@ import (
 // deleteSegments). And where Kafka has written the offsets beside it, it has served the directory
 // since, and removed what it liked: then the checkpoint is removed.
 //
-// Where topics are compacted, a segment of Kafka's may end below the next one. Those that have
-// come after the last one that was noted are not Kafka's.
+// Where topics are compacted, a segment of Kafka's may end below the next one, or have nothing
+// left in it. Those that have come after the last one that was noted are not Kafka's.
 
 func (m *marks) loadSegments(warn func(err error)) error {
 	var bad *checkpoint.FormatError
@@ -272,14 +272,14 @@ func (o *opening) checkEnd(s *segment.Segment, end int64) error {
 	if err != nil {
 		return unreadable(s.Path(), err)
 	}
-	if next == end || !noted && s.Size() > 0 && o.mayEndEarly(s, next, end) {
+	if next == end || !noted && o.mayEndEarly(s, next, end) {
 		return nil
 	}
 	return o.damage(s.Path(), s.Size(), min(next, end), fmt.Errorf("the segment has to end at offset %d, but it ends at %d", end, next))
 }
 
-// mayEndEarly: Kafka has compacted the last records of s away, or its leader has, and the gap is
-// wider than one segment can express (see Log.roll).
+// mayEndEarly: Kafka has compacted the last records of s away, if not all of them, or its leader
+// has, and the gap is wider than one segment can express (see Log.roll).
 func (o *opening) mayEndEarly(s *segment.Segment, next, end int64) bool {
 	if !o.l.Config().Compact || next >= end {
 		return false
