@@ -149,7 +149,8 @@ func (g *group) flush() error {
 	if !g.log.dir.hasRoom(n) {
 		return ErrDirFull
 	}
-	if err := g.cleaned.Append(g.p.Now, g.buf); err != nil {
+	// The file may have to be opened again, and its name be another log's by now.
+	if err := g.log.withNames(func() error { return g.cleaned.Append(g.p.Now, g.buf) }); err != nil {
 		return g.log.ioError("clean", err)
 	}
 	g.log.dir.noteAppended(n)

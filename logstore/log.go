@@ -285,7 +285,7 @@ func (l *Log) usable() error {
 // the end of the directory, since nobody knows what is on its disk. It returns what the
 // caller reports.
 func (l *Log) ioError(doing string, err error) error {
-	switch {
+	switch err = l.unlessGone(err); {
 	case isNoSpace(err):
 		l.dir.noteNoSpace(err)
 		return fmt.Errorf("%s %s: %w: %w", doing, l.id, ErrDirFull, err)
@@ -301,7 +301,7 @@ func (l *Log) ioError(doing string, err error) error {
 // failure and not the directory's: one bad file does not take the others down (decision
 // D24).
 func (l *Log) readError(doing string, err error) error {
-	if l.isAnswered(err) {
+	if err = l.unlessGone(err); l.isAnswered(err) {
 		return l.answered(doing, err)
 	}
 	failure := &CorruptionError{File: l.path, Pos: -1, Offset: -1, Err: err}
