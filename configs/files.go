@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,13 +10,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/magiconair/properties"
 	"github.com/spf13/viper"
 )
 
 // readFile reads a configuration file into flat settings. The suffix tells the form:
 // .yaml and .yml, .toml, and Java properties for all others.
 func readFile(name string, text []byte) (map[string]string, error) {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return nil, errors.New("is UTF-16, and must be UTF-8")
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of editors on Windows
 	switch form := strings.ToLower(filepath.Ext(name)); form {
 	case ".yaml", ".yml":
 		return readTree("yaml", text)
@@ -23,17 +27,6 @@ func readFile(name string, text []byte) (map[string]string, error) {
 		return readTree("toml", text)
 	}
 	return readProperties(text)
-}
-
-// readProperties follows java.util.Properties, in UTF-8. "${x}" is not expanded: Kafka
-// does not either.
-func readProperties(text []byte) (map[string]string, error) {
-	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-	p, err := loader.LoadBytes(text)
-	if err != nil {
-		return nil, oneLine(err)
-	}
-	return p.Map(), nil
 }
 
 // readTree decodes with viper's codec, but flattens by itself: viper would lose the case
@@ -45,6 +38,9 @@ func readTree(form string, text []byte) (map[string]string, error) {
 	}
 	tree := map[string]any{}
 	if err := decoder.Decode(text, tree); err != nil {
+		if strings.Contains(err.Error(), "into map[string]interface") {
+			return nil, errors.New("is not a table of keys and values")
+		}
 		return nil, oneLine(err)
 	}
 	flat := map[string]string{}

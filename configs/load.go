@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -136,8 +137,11 @@ func notSettings(variable string) bool {
 		"KAFKA_JMX_OPTS", "KAFKA_JMX_PORT", "KAFKA_JMX_HOSTNAME":
 		return true
 	}
-	return false
+	return ofService.MatchString(variable)
 }
+
+// ofService are variables that Kubernetes sets where there is a service called kafka or klamm.
+var ofService = regexp.MustCompile(`^(KAFKA|KLAMM)_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 // setPlace is the command line.
 const setPlace = "--set"
@@ -247,7 +251,7 @@ func summary(text string, names map[string]bool) []Warning {
 
 // unknownKey says that a key of a place was ignored, and what may have been meant.
 func unknownKey(place, name string) Warning {
-	return Warning(place + ": unknown key " + name + " was ignored" + meant(name))
+	return Warning(place + ": unknown key " + readable(name) + " was ignored" + meant(name))
 }
 
 // UnknownToBrokers tells whether a broker key that a client may set has no meaning to any

@@ -2,7 +2,9 @@ package configs
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Problem is one reason not to start. As a text it is one line: place, key, value, reason.
@@ -17,11 +19,23 @@ func (p Problem) Error() string {
 	if p.Key == "" {
 		return p.Place + ": " + p.Reason
 	}
-	value := p.Value
-	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' }) {
-		value = fmt.Sprintf("%q", value)
+	return p.Place + ": " + readable(p.Key) + ": " + readable(p.Value) + ": " + p.Reason
+}
+
+// mostShown is how much of a name or a value a line shows.
+const mostShown = 200
+
+// readable is a text as part of a line: quoted where it would not look like a word, and cut
+// where it is very long.
+func readable(text string) string {
+	more := ""
+	if len(text) > mostShown {
+		text, more = strings.ToValidUTF8(text[:mostShown], ""), "…"
 	}
-	return p.Place + ": " + p.Key + ": " + value + ": " + p.Reason
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
+		text = strconv.Quote(text)
+	}
+	return text + more
 }
 
 // Problems is the error of Load: all that is wrong. Its text is the first one's line.

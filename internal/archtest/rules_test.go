@@ -119,7 +119,7 @@ var homes = []struct {
 	{[]string{raft}, []string{"cluster/metalog/..."}, everywhere, "consensus stays replaceable behind one small interface"},
 	{[]string{badger}, []string{"cluster/metalog/..."}, everywhere, "as raft; partition data is not in Badger"},
 	{[]string{"github.com/spf13/viper"}, []string{"configs"}, everywhere, "everyone else gets typed values"},
-	{[]string{"github.com/magiconair/properties"}, []string{"configs", "logstore"}, everywhere, "server.properties and meta.properties are of that format"},
+	{[]string{"github.com/magiconair/properties"}, []string{"logstore"}, everywhere, "meta.properties is of that format"},
 	{[]string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, []string{"cmd/..."}, everywhere, "flags are the program's, not the library's"},
 	{
 		[]string{kmsg},
