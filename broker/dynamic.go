@@ -3,9 +3,7 @@ package broker
 import (
 	"log/slog"
 	"maps"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -50,7 +48,6 @@ func (*dynamicConfig) Name() string { return "dynamic configuration" }
 
 // OnMetadataUpdate is metalog.Publisher.
 func (d *dynamicConfig) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) {
-	d.warnOfCompaction(delta)
 	concerned := false
 	for change := range delta.Configs() {
 		concerned = concerned || change.Resource == allBrokers() || change.Resource == d.own
@@ -71,26 +68,6 @@ func (d *dynamicConfig) OnMetadataUpdate(delta *metadata.Delta, next *metadata.I
 	for _, fn := range d.changed {
 		fn(cfg)
 	}
-}
-
-// warnOfCompaction tells of topics that somebody wants to be compacted, the first time they
-// are seen: they keep all that they are given, and their disk fills up.
-func (d *dynamicConfig) warnOfCompaction(delta *metadata.Delta) {
-	var topics []string
-	for change := range delta.Configs() {
-		if change.Type == metadata.TopicResource && !metadata.IsInternalTopic(change.Name) && compacts(change.New) && !compacts(change.Old) {
-			topics = append(topics, change.Name)
-		}
-	}
-	if len(topics) > 0 {
-		d.log.Warn("topics with cleanup.policy=compact are not compacted yet: they keep all records", "topics", len(topics), "first", topics[0])
-	}
-}
-
-func compacts(topic map[string]string) bool {
-	return slices.ContainsFunc(strings.Split(topic["cleanup.policy"], ","), func(policy string) bool {
-		return strings.TrimSpace(policy) == "compact"
-	})
 }
 
 const minInSyncKey = "min.insync.replicas"

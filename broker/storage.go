@@ -189,6 +189,7 @@ func (b *Broker) makePartitions() {
 		for _, d := range b.directories {
 			d.SetProducerIDExpiration(cfg.ProducerIDExpiration)
 		}
+		b.replicas.SetCleaner(b.cleanerSettings(cfg.Cleaner))
 	})
 	b.onStop(func(context.Context) error { return b.replicas.Close(b.lastEpoch()) })
 	b.groups = b.newGroupRuntime()
@@ -308,6 +309,7 @@ func (b *Broker) newReplicas() *replica.Manager {
 		RecoveryThreads:   func() int { return int(b.dynamic.get().Logs.RecoveryThreads) },
 		Progress:          b.recoveryProgress,
 		Keeper:            keeper,
+		Cleaner:           b.cleaner(),
 		AssignDirectory:   b.assignments.assign,
 		MoveThreads: func() int {
 			return int(cmp.Or(b.cfg.Logs.MoveThreads, int32(len(b.cfg.LogDirs))))

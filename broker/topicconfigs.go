@@ -2,6 +2,7 @@ package broker
 
 import (
 	"maps"
+	"math"
 	"sync"
 
 	"github.com/klamm-mq/klamm/cluster/replica"
@@ -70,6 +71,10 @@ func logConfig(t *configs.Topic) logstore.Config {
 		Compact:            t.CleanupCompact,
 		RetentionMs:        t.RetentionMs,
 		RetentionBytes:     t.RetentionBytes,
+		MinCleanableRatio:  t.MinCleanableDirtyRatio,
+		MinCompactionLagMs: t.MinCompactionLagMs,
+		MaxCompactionLagMs: t.MaxCompactionLagMs,
+		DeleteRetentionMs:  t.DeleteRetentionMs,
 		MaxMessageBytes:    max(1, t.MaxMessageBytes), // 0 takes nothing, and no batch is of one byte
 		MaxRecordBytes:     t.MaxDecompressedMessageBytes,
 		LogAppendTime:      t.LogAppendTime,
@@ -99,4 +104,29 @@ func compression(t *configs.Topic) batch.Compression {
 		return batch.Compression{Recode: true, Codec: batch.Zstd, Level: int(t.ZstdLevel)}
 	}
 	return batch.Compression{}
+}
+
+// cleaner is what the log cleaner begins with; nil where log.cleaner.enable says that there
+// is none.
+func (b *Broker) cleaner() *logstore.CleanerSettings {
+	if !b.cfg.Cleaner.Enabled {
+		b.log.Warn("log.cleaner.enable is false: topics with cleanup.policy=compact keep all records, that of committed offsets among them")
+		return nil
+	}
+	settings := b.cleanerSettings(b.dynamic.get().Cleaner)
+	return &settings
+}
+
+// dedupeShare is the part of the machine's memory that the log cleaner may take for keys.
+const dedupeShare = 8
+
+func (b *Broker) cleanerSettings(c configs.Cleaner) logstore.CleanerSettings {
+	dedupe := c.DedupeBytes
+	if b.env.Memory > 0 {
+		dedupe = min(dedupe, int64(min(b.env.Memory/dedupeShare, math.MaxInt64)))
+	}
+	return logstore.CleanerSettings{
+		Threads: int(c.Threads), DedupeBytes: dedupe, LoadFactor: c.LoadFactor, IOBufferBytes: int(c.IOBufferBytes),
+		MaxBytesPerSecond: c.MaxBytesPerSecond, Backoff: c.Backoff,
+	}
 }

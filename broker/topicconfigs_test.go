@@ -1,12 +1,9 @@
 package broker
 
 import (
-	"bytes"
 	"log/slog"
-	"strings"
 	"testing"
 
-	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/configs"
 )
 
@@ -26,35 +23,5 @@ func TestDecompressedLimitReachesTheLog(t *testing.T) {
 	c, err := b.replicaTopicConfig(map[string]string{"max.decompressed.message.bytes": "1000"})
 	if err != nil || c.Log.MaxRecordBytes != 1000 {
 		t.Errorf("limit %d, want 1000 (%v)", c.Log.MaxRecordBytes, err)
-	}
-}
-
-// Whoever wants a topic compacted finds in the log that it is not, once.
-func TestCompactionThatDoesNotExistIsWarnedOf(t *testing.T) {
-	var log bytes.Buffer
-	d := newDynamicConfig(configs.Default(), slog.New(slog.NewTextHandler(&log, nil)))
-	image := metadata.Empty()
-	for _, step := range []struct {
-		topic, policy, want string
-	}{
-		{"a", "delete", ""},
-		{"a", "delete, compact", "topics=1 first=a"},
-		{"a", "compact", ""}, // that is known
-		{metadata.GroupMetadataTopic, "compact", ""},
-		{"b", "compact", "topics=1 first=b"},
-	} {
-		log.Reset()
-		delta := metadata.NewDelta(image)
-		err := delta.Replay(metadata.ConfigRecord{
-			Resource: metadata.Resource{Type: metadata.TopicResource, Name: step.topic}, Key: "cleanup.policy", Value: &step.policy,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		image = delta.Image(metadata.Position{Index: 1})
-		d.OnMetadataUpdate(delta, image)
-		if got := log.String(); (got != "") != (step.want != "") || !strings.Contains(got, step.want) {
-			t.Errorf("%s %s: %q, want %q", step.topic, step.policy, got, step.want)
-		}
 	}
 }

@@ -57,8 +57,7 @@ func buildTopicKeys() []Key {
 		{
 			Name: "cleanup.policy", Type: List, Default: "delete", Valid: listOf{elements: oneOf{"compact", "delete"}},
 			Synonyms: same("log.cleanup.policy"),
-			Doc: "What happens to old records: deleted by age and size, compacted by key, or both. Empty: kept for ever. " +
-				"Compaction does not exist yet: what only it would remove is kept.",
+			Doc:      "What happens to old records: deleted by age and size, compacted by key, or both. Empty: kept for ever.",
 		},
 		{
 			Name: "compression.gzip.level", Type: Int, Default: "-1", Valid: rangeOr{inRange(1, 9), gzipUnset},
