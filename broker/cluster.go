@@ -124,6 +124,9 @@ func (b *Broker) joinCluster(context.Context) error {
 	if b.controller != nil {
 		options.Local = b.localController()
 	}
+	if b.suspects != nil {
+		options.Lost = b.suspects.Lost // where it is a broker as well
+	}
 	b.channel = node.NewChannel(options)
 	b.onStop(func(context.Context) error {
 		b.channel.Close()

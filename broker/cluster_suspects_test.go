@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -103,6 +104,43 @@ func TestMetadataRightAfterADeath(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A broker that fetches nothing from the active controller hears of its death, too: the
+// connection of its heartbeats ends. So does one whose fetcher is busy with its disk.
+func TestMetadataRightAfterTheDeathOfAStranger(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		c.start(1, 2, 3)
+		dead := c.leader(1)
+		next, stranger := dead%3+1, (dead+1)%3+1
+		c.admin(1, func(ctx context.Context, adm *kadm.Client) {
+			if _, err := adm.CreateTopic(ctx, 1, 1, nil, "t"); err != nil {
+				t.Fatal(err)
+			}
+			var move kadm.AlterPartitionAssignmentsReq
+			move.Assign("t", 0, []int32{dead, next})
+			if _, err := adm.AlterPartitionAssignments(ctx, move); err != nil {
+				t.Fatal(err)
+			}
+		})
+		c.eventually("it is led by who is to die", time.Minute, func() bool {
+			topic := c.all[stranger].B.Image().Topic("t")
+			if topic == nil {
+				return false
+			}
+			p := topic.Partitions[0]
+			return len(p.ISR) == 2 && len(p.Replicas) == 2 && p.Replicas[0] == dead
+		})
+		c.admin(1, func(ctx context.Context, adm *kadm.Client) {
+			_, _ = adm.ElectLeaders(ctx, kadm.ElectPreferredReplica, nil)
+		})
+		<-time.After(time.Second)
+		a := c.asker(stranger)
+		defer a.client.Close()
+		c.kill(dead)
+		synctest.Wait() // its connections are gone, and no time has passed
+		a.knows(dead, peer.Patience)
+	})
 }
 
 // Nobody waits for a broker that stops in good order, stands still or is cut off: it is no

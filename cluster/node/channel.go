@@ -42,6 +42,9 @@ type ChannelOptions struct {
 	// gone without a word costs that much, so it should leave time for a second heartbeat
 	// within a session.
 	LifeTimeout time.Duration
+	// Lost is called, if it is given, when the active controller has ended the connection of
+	// heartbeats: its process seems to be gone.
+	Lost func(controller int32)
 
 	Logger     *slog.Logger          // nil: discard
 	Registerer prometheus.Registerer // nil: no metrics
@@ -78,10 +81,17 @@ func NewChannel(o ChannelOptions) *Channel {
 		o.LifeTimeout = 3 * time.Second
 	}
 	c := &Channel{opts: o}
-	c.life = c.newLanes(1, o.LifeTimeout)
-	c.work = c.newLanes(1, o.LifeTimeout)
-	c.calls = c.newLanes(callLanes, o.CallTimeout)
+	c.life = c.newLanes(1, o.LifeTimeout, c.lost)
+	c.work = c.newLanes(1, o.LifeTimeout, nil)
+	c.calls = c.newLanes(callLanes, o.CallTimeout, nil)
 	return c
+}
+
+// lost notes that the other end of the connection with an address is gone.
+func (c *Channel) lost(address string) {
+	if at, leader, known := c.opts.Quorum.Leader(); known && at == address && c.opts.Lost != nil {
+		c.opts.Lost(leader)
+	}
 }
 
 // Close ends the connections, and with them what is on its way.
@@ -248,13 +258,18 @@ type lanes struct {
 // connection.
 const maxLate = 8
 
-func (c *Channel) newLanes(n int, timeout time.Duration) lanes {
+func (c *Channel) newLanes(n int, timeout time.Duration, lost func(address string)) lanes {
 	set := lanes{free: make(chan *lane, n)}
 	for range n {
 		l := &lane{}
 		l.client = peer.NewClient(peer.Options{
 			Dial: c.opts.Dial, ClientID: fmt.Sprintf("broker-%d-to-controller", c.opts.NodeID),
 			Timeout: timeout, MaxInFlight: maxLate, Logger: c.opts.Logger, Registerer: c.opts.Registerer,
+			Lost: func() {
+				if lost != nil {
+					lost(*l.address.Load())
+				}
+			},
 		}, func() (string, bool) { return *l.address.Load(), true })
 		set.all = append(set.all, l)
 		set.free <- l

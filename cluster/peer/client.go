@@ -51,7 +51,8 @@ type Options struct {
 	// at a time, and one that is given up ends the connection.
 	Direct bool
 	// Lost is called, if it is given, when the peer has ended a connection on which an
-	// answer was due, or its process is gone.
+	// answer was due, or its process is gone; if the client is not Direct, also when nothing
+	// was due.
 	Lost func()
 
 	Logger     *slog.Logger          // nil: discard
@@ -247,7 +248,11 @@ func (c *Client) connect(ctx context.Context, addr string) (*link, error) {
 	}
 	c.wg.Go(func() {
 		defer context.AfterFunc(c.life, func() { l.fail(ErrClosed) })()
-		if err := l.read(); !errors.Is(err, ErrClosed) {
+		err := l.read()
+		if c.opts.Lost != nil && endedThere(err) {
+			c.opts.Lost()
+		}
+		if !errors.Is(err, ErrClosed) {
 			c.opts.Logger.Debug("connection to a peer has ended", "address", addr, "reason", err)
 		}
 	})

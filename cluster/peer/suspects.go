@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 )
@@ -54,7 +55,7 @@ type SuspectsOptions struct {
 //
 //	          Lost                  metadata has it out of service, or registered anew
 //	believed ──────► suspect ──┬──► believed: metadata tells the truth
-//	   ▲  ▲                    ├──► believed: its address answers
+//	   ▲  ▲                    ├──► believed: it answers
 //	   │  └────────────────────┘
 //	   │                       └──► Patience is over: believed, whatever its connections do
 //	   └───────── suspectRest ────────────────┘
@@ -84,7 +85,7 @@ type suspicion struct {
 // Why a suspicion ends before Patience is over.
 var (
 	errDecided = errors.New("metadata says what became of the broker")
-	errAnswers = errors.New("the broker's address answers")
+	errAnswers = errors.New("the broker answers")
 )
 
 // NewSuspects begins without any; Close ends it.
@@ -209,22 +210,18 @@ func (s *Suspects) watch(broker int32, v *suspicion) {
 	}
 }
 
-// reached dials a broker until it answers well; false if ctx ends before.
+// reached asks a broker until it answers well; false if ctx ends before.
 func (s *Suspects) reached(ctx context.Context, broker int32) bool {
 	return twiceInARow(ctx, 0, func(ctx context.Context) bool { return s.answers(ctx, broker) })
 }
 
+// answers has a broker answer a request: its address may accept connections for a while after
+// its process was killed.
 func (s *Suspects) answers(ctx context.Context, broker int32) bool {
-	addr, known := s.opts.Address(broker)
-	if !known {
-		return false
-	}
-	conn, err := s.opts.Dial(ctx, addr)
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
+	c := NewClient(Options{Dial: s.opts.Dial, Timeout: Patience, Direct: true}, func() (string, bool) { return s.opts.Address(broker) })
+	defer c.Close()
+	_, err := c.Request(ctx, kmsg.NewPtrApiVersionsRequest())
+	return err == nil
 }
 
 // rest sleeps, or until ctx ends.

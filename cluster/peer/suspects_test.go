@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -61,13 +62,30 @@ func (c *crowd) publish(records ...metadata.Record) {
 	c.Published(next)
 }
 
-// listen has a broker answer.
-func (c *crowd) listen(id int32) {
+// accept has a broker's address accept connections, and no more.
+func (c *crowd) accept(id int32) net.Listener {
 	ln, err := c.net.Host(fmt.Sprint(id)).Listen("tcp", fmt.Sprintf("%d:9092", id))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = ln.Close() })
+	return ln
+}
+
+// listen has a broker answer.
+func (c *crowd) listen(id int32) {
+	ln := c.accept(id)
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go serveOne(conn, func(number uint32) []byte {
+				return sized(append(binary.BigEndian.AppendUint32(make([]byte, 4), number), make([]byte, 2+4)...)) // no error, no keys
+			})
+		}
+	}()
 }
 
 // awaits wants a wait from now on to take so long.
@@ -117,6 +135,10 @@ func TestSuspectIsWaitedFor(t *testing.T) {
 		}},
 		"it lives, and only a connection was closed": {twicePause, func(c *crowd) {
 			c.listen(2)
+			c.Lost(2)
+		}},
+		"its address accepts while it dies": {Patience, func(c *crowd) {
+			c.accept(2)
 			c.Lost(2)
 		}},
 		"it is cut off": {Patience, func(c *crowd) {

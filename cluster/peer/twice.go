@@ -6,21 +6,24 @@ import (
 )
 
 // A process that is being killed closes its sockets one after the other: for a moment its
-// address accepts although its connections have ended. One that restarts its listener refuses
+// address accepts although its connections have ended, on a busy machine for a tenth of a second. One that restarts its listener refuses
 // for a moment. So what an address says counts when it says it twice in a row.
 const (
 	// twicePause lies between two dials.
 	twicePause = 50 * time.Millisecond
 	// refusalDials bounds the dials of RefusesTwice.
-	refusalDials = 3
+	refusalDials = 6
 	// refusalTimeout bounds each of them: an address that neither accepts nor refuses within
-	// it counts as not refusing.
-	refusalTimeout = 500 * time.Millisecond
+	// it counts as not refusing. refusalPatience bounds all.
+	refusalTimeout  = 500 * time.Millisecond
+	refusalPatience = 3*refusalTimeout + 2*twicePause
 )
 
 // RefusesTwice tells whether nobody listens at an address any more. refuses dials it, and tells
 // whether the connection was refused. It is false also if ctx ends before that is known.
 func RefusesTwice(ctx context.Context, refuses func(context.Context) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, refusalPatience)
+	defer cancel()
 	return twiceInARow(ctx, refusalDials, func(ctx context.Context) bool {
 		ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
 		defer cancel()

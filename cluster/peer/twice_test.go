@@ -16,10 +16,11 @@ func TestRefusesTwice(t *testing.T) {
 	}{
 		{"rr", true, twicePause},
 		{"arr", true, 2 * twicePause},
-		{"rar", false, 2 * twicePause},
+		{"aaaarr", true, 5 * twicePause},
+		{"rarara", false, 5 * twicePause},
 		{"rra", true, twicePause},
-		{"aaa", false, 2 * twicePause},
-		{"sss", false, 3*refusalTimeout + 2*twicePause},
+		{"aaaaaa", false, 5 * twicePause},
+		{"ssss", false, refusalPatience},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			dials, begin := 0, time.Now()
