@@ -18,6 +18,8 @@
 //	                        the order of sending, without a gap
 //	SendsMonotonic          offsets that a producer is told rise in the order of sending
 //	PollsContiguous         a consumer's next record is at the next offset
+//	NewestOfEachKey         of a compacted topic the newest record of each key is served; see
+//	                        compacted.go
 //	OffsetOrder             start ≤ last stable ≤ end offset
 //	HighWatermarkMonotonic  the end that clients see never falls
 //

@@ -8,16 +8,17 @@ func (h *History) Served(p Partition, start, lastStable, end int64, records []Re
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.offsets(p, start, lastStable, end)
-	next := start
+	next, compacted := start, h.of(p).keyed != nil
 	for _, r := range records {
-		if r.Offset != next {
+		if r.Offset < next || r.Offset > next && !compacted {
 			h.broken("PollsContiguous", "%s: record %d is served where %d is due", p, r.Offset, next)
 		}
 		next = r.Offset + 1
 	}
-	if next < lastStable {
+	if next < lastStable && !compacted {
 		h.broken("AckedRecordsReadable", "%s: served up to %d, the end is %d", p, next, lastStable)
 	}
+	h.newest(p, records)
 	h.promises(p, start, records)
 	h.sequences(p, start, records)
 }
@@ -28,11 +29,12 @@ func (h *History) promises(p Partition, start int64, records []Record) {
 	for _, r := range records {
 		served[r.Offset] = r.Value
 	}
-	promised := h.of(p).promised
+	promised, keyed := h.of(p).promised, h.of(p).keyed
 	for _, offset := range sortedKeys(promised) {
 		is, ok := served[offset]
 		switch before := promised[offset]; {
 		case offset < start:
+		case !ok && keyed.isReplaced(before.value):
 		case !ok:
 			h.broken("AckedRecordsReadable", "%s: %s was %s at %d, where nothing is", p, short(before.value), before.by, offset)
 			return // the first tells enough
@@ -61,8 +63,8 @@ func (h *History) sequences(p Partition, start int64, records []Record) {
 			continue
 		}
 		due, seen := next[name]
-		if !seen && start > 0 {
-			due = n // retention took those before
+		if !seen && start > 0 || h.of(p).keyed != nil && n > due {
+			due = n // retention took those before, or compaction some between
 		}
 		for producer.refused[p][due] && due < n {
 			due++

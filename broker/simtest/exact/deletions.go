@@ -41,6 +41,7 @@ func (w *world) deleteRecords() {
 	w.tracef("%s from %d up to %d, high watermark %d: %v", p, start, upTo, hw, err)
 	switch {
 	case w.crashed, err == nil && !promised:
+	case errors.Is(err, kafkaerr.PolicyViolation) && p.config.Compact && !p.config.Delete:
 	case err == nil:
 		w.inLife(w.delay(), "persist log starts", func() { w.persistLogStarts(p, upTo) })
 	case !errors.Is(err, kafkaerr.NotLeaderOrFollower) && !w.excused(err):

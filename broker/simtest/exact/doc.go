@@ -16,6 +16,8 @@
 //	consume        a consumer reads on
 //	create, delete topics come and go, under few names
 //	delete records and, later, make the log start durable, in a quarter of the seeds
+//	clean          a log is compacted, in a third of the seeds; other events happen between
+//	               any two batches
 //	alter          durability, sizes of segments, retention
 //	follower       in some runs, broker 2 is in every ISR and fetches
 //	demote,
@@ -37,6 +39,7 @@
 // broker per invariant shows that the judge can find it (see faults.go).
 //
 //	world      the seed's plan, the heap, time
+//	cleaning   the cleaner of logs
 //	topics     metadata, which outlives brokers
 //	broker     a process: its replicas, start and stop
 //	directory  a log directory with its committer and keeper, in steps

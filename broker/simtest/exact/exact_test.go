@@ -68,6 +68,9 @@ func TestSeeds(t *testing.T) {
 		{"truncations", total.Truncations, *seeds / 2},
 		{"topics", total.Topics, *seeds},
 		{"deletions of records", total.Deletions, *seeds},
+		{"cleanings", total.Cleanings, *seeds / 4},
+		{"records that cleanings removed", total.Removed, *seeds * 2},
+		{"cleanings that were overtaken", total.Overtaken, *seeds / 200},
 		{"full disks", total.Full, *seeds / 10},
 		{"times without descriptors", total.NoFiles, *seeds / 10},
 		{"failed disks", total.Offline, *seeds / 50},
@@ -106,6 +109,9 @@ func TestBrokenBrokersAreFound(t *testing.T) {
 		{"recovered tail counted as flushed", RecoveredTailUnsynced, []string{"AckedRecordsReadable", "HighWatermarkMonotonic", "CleanRecovery"}},
 		{"marks not lowered before truncation", MarksNotLowered, []string{"CleanRecovery"}},
 		{"deletions of records not persisted", DeletionsNotPersisted, []string{"DeletionsLast"}},
+		{"cleaned above the high watermark", CleanedUncommitted, []string{"NewestOfEachKey", "AckedRecordsReadable", "SequencesContiguous"}},
+		{"cleaned segments not synced", CleanedUnsynced, []string{"NewestOfEachKey", "AckedRecordsReadable", "SequencesContiguous", "CleanRecovery"}},
+		{"tombstones that go with their first cleaning", EarlyTombstones, []string{"NewestOfEachKey", "AckedRecordsReadable"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

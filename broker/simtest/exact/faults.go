@@ -44,6 +44,12 @@ const (
 	MarksNotLowered
 	// DeletionsNotPersisted acknowledges a DeleteRecords whose log start is in memory only.
 	DeletionsNotPersisted
+	// CleanedUncommitted cleans up to the log end.
+	CleanedUncommitted
+	// CleanedUnsynced puts cleaned segments in place without syncing them.
+	CleanedUnsynced
+	// EarlyTombstones lets tombstones go with their first cleaning.
+	EarlyTombstones
 )
 
 // fault draws the next misfortune, and comes back.
@@ -64,7 +70,7 @@ func (w *world) fault() {
 		w.dieAtSync = 1 + w.rand.IntN(6)
 	case n == 8:
 		w.dieAtCall = 1 + w.rand.IntN(40)
-	case n == 9 && w.broker != nil:
+	case n == 9 && w.broker != nil && !w.cleanings.under: // a stop waits for it
 		w.stopCleanly()
 	case n == 10:
 		w.deleteTopic()
@@ -235,6 +241,11 @@ func (w *world) brokenFS(fs vfs.FS) vfs.FS {
 	return &liar{FS: fs, w: w}
 }
 
+// unsynced tells whether syncs are left out now: of logs.
+func (w *world) unsynced() bool {
+	return w.recovering || w.cleanings.unsynced
+}
+
 // recovered ends the time in which syncs are left out.
 func (w *world) recovered() { w.recovering = false }
 
@@ -244,10 +255,12 @@ type liar struct {
 	w *world
 }
 
-// OpenFile gives a file whose syncs are left out during recovery.
+// OpenFile gives a file whose syncs are left out during recovery, or a cleaning.
 func (l *liar) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
 	f, err := l.FS.OpenFile(name, flag, perm)
-	if err != nil || !l.w.recovering || !strings.HasSuffix(name, ".log") {
+	recovering := l.w.recovering && strings.HasSuffix(name, ".log")
+	cleaning := l.w.cleanings.unsynced && strings.HasSuffix(name, ".cleaned")
+	if err != nil || !recovering && !cleaning {
 		return f, err
 	}
 	return &lyingFile{f, l.w}, nil
@@ -275,9 +288,9 @@ type lyingFile struct {
 	w *world
 }
 
-// Sync does nothing during recovery.
+// Sync does nothing during recovery, or a cleaning.
 func (f *lyingFile) Sync() error {
-	if f.w.recovering {
+	if f.w.unsynced() {
 		return nil
 	}
 	return f.File.Sync()
@@ -288,9 +301,10 @@ type lyingSyncer struct {
 	w *world
 }
 
-// SyncAll does nothing during recovery, and lays the liar's files bare otherwise.
+// SyncAll does nothing during recovery, or a cleaning, and lays the liar's files bare
+// otherwise.
 func (s *lyingSyncer) SyncAll(files []vfs.File) error {
-	if s.w.recovering {
+	if s.w.unsynced() {
 		return nil
 	}
 	bare := make([]vfs.File, len(files))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/klamm-mq/klamm/broker/simtest/compacted"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/logstore"
 	"github.com/klamm-mq/klamm/protocol/batch"
@@ -21,13 +22,17 @@ import (
 //	HighWatermarkMonotonic  the high watermark never falls; for a leader alone in the ISR not
 //	                        even over a crash
 //	DeletionsLast           what was deleted, and acknowledged as such, does not come back
-//	AckedRecordsReadable    what was acknowledged or read once is there, at its offset
+//	AckedRecordsReadable    what was acknowledged or read once is there, at its offset, unless
+//	                        a cleaning has found a newer record of its key
+//	NewestOfEachKey         what cleanings have met is there but for what they may take, and
+//	                        what they must take is not; no deleted key comes back
 //	SequencesContiguous     an idempotent producer's records are in the log once and in order
 //	OwnRecords              a topic holds its own records, none of an earlier one of its name
 //	NoUnknownFiles          nothing lies in the directories that has no business there
 //	CleanRecovery           a crash is never taken for damage; nor is a passing fault,
 //	CleanSync               which takes no directory offline,
-//	CleanDeletion           and fails nothing for good
+//	CleanDeletion           and fails nothing for good,
+//	CleanCleaning           nor a cleaning
 //	CleanStop               after a clean stop nothing is scanned
 //	Progress                when the faults end, everything gets its answer
 //
@@ -40,6 +45,7 @@ type verdicts struct {
 	hw       int64
 	deleted  int64 // the log start that was acknowledged
 	epoch    int32
+	cleaned  compacted.History
 }
 
 func newVerdicts() verdicts { return verdicts{promised: make(map[int64]string)} }
@@ -157,13 +163,17 @@ func (j *judge) see(p *partition, from int64, views []batch.View, hw int64) int6
 			if r.Offset < next {
 				return nil // the batch began before the offset asked for
 			}
-			if r.Offset != next {
+			if !p.judged.cleaned.MayMiss(next, r.Offset) {
 				return fmt.Errorf("record %d follows %d", r.Offset, next-1)
 			}
-			j.promise(p.part, r.Offset, string(r.Value), "read")
-			next++
+			j.promise(p.part, r.Offset, compacted.Of(&r).ID, "read")
+			next = r.Offset + 1
 			return nil
 		})
+		if err == nil && !p.judged.cleaned.MayMiss(next, v.NextOffset()) {
+			err = fmt.Errorf("a batch up to %d ends with record %d", v.LastOffset(), next-1)
+		}
+		next = max(next, v.NextOffset())
 		if err != nil {
 			j.w.fail("AckedRecordsReadable", "%s: %v", p, err)
 			return next
@@ -187,16 +197,23 @@ func (j *judge) everything() {
 			return
 		}
 		start, end := int64(p.log.LogStart()), int64(p.log.LogEnd())
+		if err := j.cleaned(p, values, start, end); err != nil {
+			j.w.fail("NewestOfEachKey", "%s: %v", p, err)
+			return
+		}
 		for _, o := range slices.Sorted(maps.Keys(p.judged.promised)) {
-			if promised := p.judged.promised[o]; o >= start && values[o] != promised {
+			if promised := p.judged.promised[o]; o >= start && values[o].ID != promised {
+				if _, there := values[o]; !there && p.judged.cleaned.MayMiss(o, o+1) {
+					continue
+				}
 				j.w.fail("AckedRecordsReadable", "%s: %s was promised at %d, %q is there; the log is %d to %d",
-					p, promised, o, values[o], start, end)
+					p, promised, o, values[o].ID, start, end)
 				return
 			}
 		}
 		for o, value := range values {
-			if !strings.HasPrefix(value, p.prefix()) {
-				j.w.fail("OwnRecords", "%s: %q is at %d", p, value, o)
+			if !strings.HasPrefix(value.ID, p.prefix()) {
+				j.w.fail("OwnRecords", "%s: %q is at %d", p, value.ID, o)
 				return
 			}
 		}
@@ -216,10 +233,20 @@ func (j *judge) visible() {
 	}
 }
 
-// contents is the value of every record in the log, by offset; false if a fault that was
-// injected kept it from being read.
-func (j *judge) contents(p *partition) (values map[int64]string, ok bool) {
-	values = make(map[int64]string)
+// cleaned holds a log against what cleanings have met. A topic that is weak may have lost the
+// end of it.
+func (j *judge) cleaned(p *partition, values map[int64]compacted.Record, start, end int64) error {
+	if p.weak {
+		p.judged.cleaned.Cut(end)
+		return nil
+	}
+	return p.judged.cleaned.Check(values, start, end)
+}
+
+// contents is every record in the log, by offset; false if a fault that was injected kept it
+// from being read.
+func (j *judge) contents(p *partition) (values map[int64]compacted.Record, ok bool) {
+	values = make(map[int64]compacted.Record)
 	start, end := int64(p.log.LogStart()), int64(p.log.LogEnd())
 	for at := start; at < end; {
 		info, err := p.log.Read(logstore.ReadParams{Offset: at, MaxBytes: 1 << 20, UpTo: end})
@@ -237,7 +264,7 @@ func (j *judge) contents(p *partition) (values map[int64]string, ok bool) {
 		for _, v := range views {
 			at = v.NextOffset()
 			err := batch.Iterate(v, j.w.codecs, func(r batch.Record) error {
-				values[r.Offset] = string(r.Value)
+				values[r.Offset] = compacted.Of(&r)
 				return nil
 			})
 			if err != nil {
@@ -250,8 +277,9 @@ func (j *judge) contents(p *partition) (values map[int64]string, ok bool) {
 }
 
 // sequences checks that the records of each idempotent producer stand in the log once
-// and in order. What retention took off the front is beyond doubt.
-func (j *judge) sequences(of *partition, values map[int64]string, start, end int64) {
+// and in order. What retention took off the front is beyond doubt; of what cleanings took it
+// is known what it was.
+func (j *judge) sequences(of *partition, values map[int64]compacted.Record, start, end int64) {
 	for _, p := range j.w.producers {
 		if !p.idempotent || p.wasIdempotent || p.part != of.part {
 			continue
@@ -262,7 +290,11 @@ func (j *judge) sequences(of *partition, values map[int64]string, start, end int
 		}
 		for o := start; o < end; o++ {
 			var n int32
-			if _, err := fmt.Sscanf(values[o], p.stem()+"%d", &n); err != nil {
+			r, there := values[o]
+			if !there {
+				r, _ = of.judged.cleaned.Of(o)
+			}
+			if _, err := fmt.Sscanf(r.ID, p.stem()+"%d", &n); err != nil {
 				continue
 			}
 			if next >= 0 && n != next {
@@ -279,8 +311,9 @@ func (j *judge) sequences(of *partition, values map[int64]string, start, end int
 // checkpoint that a crash caught while it was written, one of each at most, since the next
 // writing uses it again. A failed disk leaves a marker.
 var known = regexp.MustCompile(`^((\.lock|\.klamm_disk_failed|meta\.properties|\.kafka_cleanshutdown` +
-	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset|segment)-checkpoint)(\.tmp)?(\.again)?` +
-	`|t\d-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
+	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset|segment|cleaner-offset)-checkpoint)(\.tmp)?(\.again)?` +
+	`|t\d-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?` +
+	`|t\d-\d+\.[0-9a-f]{32}-(stray|delete)/\d{20}\.(log|index|timeindex|txnindex)\.(cleaned|swap))$`)
 
 // files looks at every name in the directories.
 func (j *judge) files() {

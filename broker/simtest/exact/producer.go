@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/klamm-mq/klamm/broker/simtest/compacted"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
@@ -228,7 +229,7 @@ func (p *producer) encode(b *produced) []byte {
 	}
 	builder := batch.NewBuilder(o)
 	for i := range b.count {
-		builder.Append(batch.NewRecord{TimestampMs: p.w.wall().UnixMilli(), Value: []byte(p.value(b.base + i))})
+		builder.Append(compacted.New(p.w.wall().UnixMilli(), p.record(b.base+i)))
 	}
 	v, err := builder.Build(p.w.codecs)
 	if err != nil {
@@ -239,6 +240,17 @@ func (p *producer) encode(b *produced) []byte {
 
 // value of a record is unique in the run, and tells the partition it belongs to.
 func (p *producer) value(n int32) string { return fmt.Sprint(p.stem(), n) }
+
+// record is one of a producer: with a key if there are cleanings, and then now and then a
+// tombstone.
+func (p *producer) record(n int32) compacted.Record {
+	r := compacted.Record{ID: p.value(n)}
+	if c := &p.w.cleanings; c.on {
+		drawn := uint32(n)*2654435761 + uint32(p.number)*40503
+		r.Key, r.Tombstone = fmt.Sprint("k", drawn>>8%uint32(c.keys)), drawn>>20%5 == 0
+	}
+	return r
+}
 
 // stem is what comes before the number.
 func (p *producer) stem() string { return p.part.prefix() + p.name + "-" }

@@ -40,14 +40,15 @@ type Report struct {
 	Events, Crashes, Stops, Acked, Rounds, Truncations int
 	Topics, Producers                                  int // created
 	Deletions                                          int // of records, acknowledged
+	Cleanings, Removed, Overtaken                      int // of logs; records that they took; cleanings that were given up
 	Full, NoFiles, Offline                             int // disks that filled, times without descriptors, disks that failed
 	Trace                                              []string
 }
 
 // String is one line.
 func (r Report) String() string {
-	return fmt.Sprintf("%d events, %d crashes, %d clean stops, %d batches acknowledged, %d flush rounds, %d truncations, %d deletions of records, %d topics; %d times full, %d without descriptors, %d disks failed",
-		r.Events, r.Crashes, r.Stops, r.Acked, r.Rounds, r.Truncations, r.Deletions, r.Topics, r.Full, r.NoFiles, r.Offline)
+	return fmt.Sprintf("%d events, %d crashes, %d clean stops, %d batches acknowledged, %d flush rounds, %d truncations, %d deletions of records, %d cleanings (%d records removed, %d overtaken), %d topics; %d times full, %d without descriptors, %d disks failed",
+		r.Events, r.Crashes, r.Stops, r.Acked, r.Rounds, r.Truncations, r.Deletions, r.Cleanings, r.Removed, r.Overtaken, r.Topics, r.Full, r.NoFiles, r.Offline)
 }
 
 // Add adds the counts of another run.
@@ -60,6 +61,9 @@ func (r *Report) Add(o Report) {
 	r.Truncations += o.Truncations
 	r.Topics += o.Topics
 	r.Deletions += o.Deletions
+	r.Cleanings += o.Cleanings
+	r.Removed += o.Removed
+	r.Overtaken += o.Overtaken
 	r.Full += o.Full
 	r.NoFiles += o.NoFiles
 	r.Offline += o.Offline
@@ -92,6 +96,7 @@ type world struct {
 	recovering, losingRenames bool
 
 	deletions deletions
+	cleanings cleanings
 	topics    []*topic
 	producers []*producer
 	judge     *judge
@@ -150,6 +155,7 @@ func newWorld(o Options) *world {
 		now:    time.UnixMilli(1_700_000_000_000),
 	}
 	w.plan = w.draw()
+	w.drawCleanings()
 	w.fs.SetPageSize(w.plan.pageSize)
 	w.fs.SetClock(w.wall)
 	w.fs.OnSync(w.onSync)
@@ -193,7 +199,7 @@ func (w *world) draw() plan {
 	if r.IntN(3) == 0 {
 		p.dirs = []string{"/data1", "/data2"}
 	}
-	p.follower = r.IntN(3) == 0 || w.opts.Break == MarksNotLowered
+	p.follower = r.IntN(3) == 0 || w.opts.Break == MarksNotLowered || w.opts.Break == CleanedUncommitted
 	if r.IntN(5) == 0 && w.opts.Break == Nothing {
 		p.config.Durability = logstore.DurabilityReplicated
 		p.powerCuts = false
@@ -210,6 +216,7 @@ func (w *world) start() {
 	w.createTopic()
 	w.after(w.delay(), "fault", w.fault)
 	w.drawDeletions()
+	w.startCleanings()
 }
 
 // after schedules an event that happens to whatever process lives then.

@@ -61,6 +61,12 @@ const (
 	NoComparing
 	// FullDirsUntold does not tell the controller which directories are full.
 	FullDirsUntold
+	// CleanedUncommitted cleans up to the log end.
+	CleanedUncommitted
+	// CleanedUnsynced puts cleaned segments in place without syncing them.
+	CleanedUnsynced
+	// EarlyTombstones lets tombstones go with their first cleaning.
+	EarlyTombstones
 )
 
 // walkEvery is how often sessions are walked in full.
@@ -222,7 +228,9 @@ func (l *forgetfulLog) AppendAsLeader(p logstore.AppendParams) (logstore.AppendI
 
 // brokenFS is the file system of a process, with the lies of a broken one.
 func (w *world) brokenFS(n *node, fs vfs.FS) vfs.FS {
-	if w.opts.Break != RecoveredTailUnsynced && w.opts.Break != MoveUnsynced {
+	switch w.opts.Break {
+	case RecoveredTailUnsynced, MoveUnsynced, CleanedUnsynced:
+	default:
 		return fs
 	}
 	return &liar{FS: fs, n: n}
@@ -230,7 +238,8 @@ func (w *world) brokenFS(n *node, fs vfs.FS) vfs.FS {
 
 // lies tells whether syncs of logs are left out now.
 func (n *node) lies() bool {
-	return n.recovering && n.w.opts.Break == RecoveredTailUnsynced || n.moving && n.w.opts.Break == MoveUnsynced
+	return n.recovering && n.w.opts.Break == RecoveredTailUnsynced || n.moving && n.w.opts.Break == MoveUnsynced ||
+		n.cleaning && n.w.opts.Break == CleanedUnsynced
 }
 
 // finishLate ends a move for WritesDuringMove.
@@ -256,7 +265,7 @@ type liar struct {
 // OpenFile gives a file whose syncs may be left out.
 func (l *liar) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
 	f, err := l.FS.OpenFile(name, flag, perm)
-	if err != nil || !strings.HasSuffix(name, ".log") {
+	if err != nil || !strings.HasSuffix(name, ".log") && !strings.HasSuffix(name, ".cleaned") {
 		return f, err
 	}
 	return &lyingFile{f, l.n}, nil

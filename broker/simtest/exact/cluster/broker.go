@@ -522,6 +522,10 @@ func (b *broker) assume(p *partition, state *metadata.Partition) {
 
 // stop ends the process in good order.
 func (b *broker) stop() {
+	if b.w.cleanings.under { // it ends first
+		b.after(0, "stop later", b.stop)
+		return
+	}
 	b.w.tracef("clean stop")
 	b.w.report.Stops++
 	for _, d := range b.dirs {

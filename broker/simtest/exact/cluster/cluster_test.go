@@ -80,6 +80,9 @@ func TestSeeds(t *testing.T) {
 		{"batches acknowledged", total.Acked, *seeds * 20},
 		{"leaders handed over for lack of room", total.HandedOver, *seeds / 50},
 		{"moves between directories", total.Moved, *seeds / 8},
+		{"cleanings", total.Cleaned, *seeds},
+		{"records that cleanings removed", total.Removed, *seeds * 8},
+		{"cleanings that were overtaken", total.Overtaken, *seeds / 200},
 		{"moves that a later process went on with", total.Resumed, *seeds / 300},
 		{"unclean elections", total.Unclean, *seeds / 20},
 		{"promises broken by unclean elections", total.Lost, *seeds / 20},
@@ -133,6 +136,9 @@ func TestBrokenClustersAreFound(t *testing.T) {
 		{"followers do not compare after an unclean election", NoComparing, append(lost, "OffsetOrder", "CleanRecovery", "ConsumersNeverDiverge")},
 		{"full directories are not told of", FullDirsUntold, []string{"Progress"}},
 		{"what a move has copied is not synced", MoveUnsynced, append(lost, "CleanRecovery")},
+		{"cleaned above the high watermark", CleanedUncommitted, append(lost, "NewestOfEachKey")},
+		{"cleaned segments not synced", CleanedUnsynced, append(lost, "NewestOfEachKey", "CleanRecovery")},
+		{"tombstones that go with their first cleaning", EarlyTombstones, append(lost, "NewestOfEachKey")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

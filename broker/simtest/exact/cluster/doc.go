@@ -24,6 +24,7 @@
 //	broker       a process: registers, beats, applies metadata, stops
 //	start        what it finds in its directories
 //	move         replicas that are brought from one directory to another (AlterReplicaLogDirs)
+//	cleaning     replicas that are compacted, each at times of its own
 //	follow       its fetchers
 //	serve        what it answers followers
 //	producer     clients

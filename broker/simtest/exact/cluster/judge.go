@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/klamm-mq/klamm/broker/simtest/compacted"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/cluster/replica"
 )
@@ -27,6 +28,8 @@ import (
 //	                        the log of every leader from its election on, at its offset;
 //	                        consumers read record after record
 //	ConsumersNeverDiverge   no leader tells a consumer that what it has read is not so
+//	NewestOfEachKey         what cleanings have met is on every replica but for what they may
+//	                        take; what they must take is not; no deleted key comes back
 //	LatestNeverFalls        a leader's latest offset is above all that was read or
 //	                        acknowledged, or it says that it does not know (KIP-207)
 //	SequencesContiguous     an idempotent producer's records are in the log once and in order;
@@ -62,6 +65,8 @@ type verdicts struct {
 	branch   int32                     // the epoch of the last unclean election, 0 if there was none
 	begun    bool                      // somebody has begun to lead since
 	lost     map[string]bool           // values that were promised, and are not any more
+	cleaned  compacted.History
+	same     map[int64]seen // what agreed is, by record, where logs are cleaned
 }
 
 // judged is what the judge knows of a replica.
@@ -96,7 +101,7 @@ func (j *judge) know(p *part) { j.parts[p.id] = j.newVerdicts(p) }
 func (j *judge) newVerdicts(p *part) *verdicts {
 	return &verdicts{
 		part: p, promised: map[int64]string{}, agreed: map[int64]print{}, refused: map[string]bool{}, lost: map[string]bool{},
-		leaders: map[int32]processIdentity{}, held: map[int32]int64{},
+		leaders: map[int32]processIdentity{}, held: map[int32]int64{}, same: map[int64]seen{},
 	}
 }
 
@@ -252,6 +257,13 @@ func (j *judge) agree(n *node, p *partition, v *verdicts, hw int64) {
 		views := j.batches(p, at, hw)
 		if len(views) == 0 {
 			return
+		}
+		if j.w.cleanings.on {
+			if at = j.agreeOnRecords(n, p, v, at, views); j.w.failed != nil {
+				return
+			}
+			p.judged.seen = at
+			continue
 		}
 		for _, b := range views {
 			now := printOf(b)

@@ -21,6 +21,7 @@ type node struct {
 	crashed     bool // during the event at hand
 	recovering  bool // see RecoveredTailUnsynced
 	moving      bool // see MoveUnsynced
+	cleaning    bool // see CleanedUnsynced
 	// marksStay are logs whose directories may have gone without their marks; see retire.
 	marksStay map[replica.TopicIDPartition]bool
 

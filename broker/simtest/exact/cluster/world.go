@@ -45,6 +45,7 @@ type Report struct {
 	HandedOver                                                 int // leaders: by a broker whose disk stayed full
 	Moved, Resumed                                             int // replicas: to another directory; of which an earlier process had begun the copy
 	Unclean, Lost, Diverged                                    int // elections; promises that they broke; times that a consumer was told so
+	Cleaned, Removed, Overtaken                                int // replicas; records that it took; cleanings that were given up
 	Forsaken                                                   int // of the elections: the last replica in sync was there, and damaged
 	Trace                                                      []string
 }
@@ -57,9 +58,9 @@ func (r Report) Faults() int {
 // String is one line.
 func (r Report) String() string {
 	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cuts, %d new controllers, %d damaged replicas, %d full disks; "+
-		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed, %d handed over for lack of room, %d unclean elections, %d of them beside the last replica, damaged, %d promises lost, %d consumers sent back",
+		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed, %d handed over for lack of room, %d unclean elections, %d of them beside the last replica, damaged, %d promises lost, %d consumers sent back, %d cleanings (%d records removed, %d overtaken)",
 		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Damaged, r.Full,
-		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed, r.HandedOver, r.Unclean, r.Forsaken, r.Lost, r.Diverged)
+		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed, r.HandedOver, r.Unclean, r.Forsaken, r.Lost, r.Diverged, r.Cleaned, r.Removed, r.Overtaken)
 }
 
 // Add adds the counts of another run.
@@ -90,6 +91,9 @@ func (r *Report) Add(o Report) {
 	r.Forsaken += o.Forsaken
 	r.Diverged += o.Diverged
 	r.HandedOver += o.HandedOver
+	r.Cleaned += o.Cleaned
+	r.Removed += o.Removed
+	r.Overtaken += o.Overtaken
 }
 
 // world is one run.
@@ -108,6 +112,7 @@ type world struct {
 	nodes     []*node
 	net       network
 	quorum    quorum
+	cleanings cleanings
 	producers []*producer
 	consumers []*consumer
 	numbered  int // producers so far
@@ -240,6 +245,7 @@ func newWorld(o Options) *world {
 	}
 	w.begin = w.now
 	w.plan = w.draw()
+	w.drawCleanings()
 	w.net.init(w)
 	w.judge.init(w)
 	for i := range w.plan.nodes {
@@ -259,6 +265,7 @@ func (w *world) start() {
 		w.createTopic(fmt.Sprintf("t%d", i))
 	}
 	w.after(20*w.plan.maxDelay, "fault", w.fault)
+	w.startCleanings()
 }
 
 // node finds a node by its id.
