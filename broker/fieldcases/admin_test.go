@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/klamm-mq/klamm/broker/brokertest"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
@@ -196,29 +194,6 @@ func TestDeleteRecordsOfCompactedTopics(t *testing.T) {
 			if p := w.deleteRecords("t", 1); p.ErrorCode != 0 || p.LowWatermark != 1 {
 				t.Errorf("%s: %+v", policy, p)
 			}
-		}
-	})
-}
-
-// redpanda#2214: a topic that was no longer compacted could not be read.
-func TestTopicThatIsNoLongerCompactedIsRead(t *testing.T) {
-	run(t, func(t *testing.T, w *world) {
-		w.create("t", 1, "cleanup.policy=compact", "segment.ms=500")
-		for range 3 {
-			w.must("t", records(batch.BuilderOptions{}, nowMs()))
-			time.Sleep(time.Second)
-		}
-		w.set("t", "cleanup.policy", "delete")
-		brokertest.Stop(t, w.broker)
-		w.start()
-		w.must("t", records(batch.BuilderOptions{}, nowMs()))
-		end, next := w.list("t", latest).Offset, w.list("t", earliest).Offset
-		for next < end {
-			rs := readAll(t, w.fetch("t", next))
-			if len(rs) == 0 {
-				t.Fatalf("nothing at %d of %d", next, end)
-			}
-			next = rs[len(rs)-1].Offset + 1
 		}
 	})
 }
