@@ -72,7 +72,7 @@ func (g *group) write() error {
 
 // discard throws the cleaned segment away.
 func (g *group) discard() error {
-	err := g.log.withNames(g.cleaned.Delete)
+	err := g.log.withNames(g.cleaned.Discard)
 	g.cleaned.Abandon()
 	g.log.dir.checkSpace()
 	if err != nil && !errors.Is(err, ErrClosed) {
@@ -172,7 +172,12 @@ func (g *group) finish() error {
 		}
 	}
 	modified := g.sources[len(g.sources)-1].LastModified()
-	err := l.withNames(func() error { return errors.Join(s.Seal(), s.SetModified(modified)) })
+	err := l.withNames(func() error {
+		if err := s.SetModified(modified); err != nil { // not all file systems let everybody
+			l.dir.o.Logger.Warn("cleaned segment counts as written now", "log", l.path, "err", err)
+		}
+		return s.Seal()
+	})
 	if err == nil {
 		err = syncSegment(s)
 	}

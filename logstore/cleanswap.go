@@ -159,7 +159,7 @@ func (s *swap) over(halfWay bool) {
 // undo throws the cleaned segment away. Names of it that a power cut brings back are removed by
 // the next start: there is no log named .swap.
 func (s *swap) undo() error {
-	err := s.log.withNames(s.cleaned.Delete)
+	err := s.log.withNames(s.cleaned.Discard)
 	s.cleaned.Abandon()
 	if errors.Is(err, ErrClosed) {
 		return nil

@@ -73,6 +73,26 @@ var diskErrors = []errorRow{
 	{"read", "open *.log", "failed"},
 	{"look up a time", "read *.timeindex", "failed"},
 	{"space", "space /data", "on"},
+	{"clean", "open *.log.cleaned", "offline"},
+	{"clean", "write *.log.cleaned", "offline"},
+	{"clean", "write *.log.cleaned partial=5", "offline"},
+	{"clean", "sync *.log.cleaned", "offline"},
+	{"clean", "write *.timeindex.cleaned", "offline"},
+	{"clean", "sync *.timeindex.cleaned", "offline"},
+	{"clean", "settime *.log.cleaned", "on"},
+	{"clean", "rename *.index.swap", "offline"},
+	{"clean", "rename *.log.cleaned", "offline"},
+	{"clean", "syncdir /data/t-0 nth=1", "offline"},
+	{"clean", "syncdir /data/t-0 nth=2", "offline"},
+	{"clean", "syncdir /data/t-0 nth=3", "offline"},
+	{"clean", "syncdir /data/t-0 nth=4", "offline"},
+	{"clean", "remove *.log", "offline"},
+	{"clean", "rename 00000000000000000000.index", "offline"},
+	{"clean", "rename 00000000000000000000.log", "offline"},
+	{"clean", "write cleaner-offset-checkpoint.tmp", "offline"},
+	{"clean", "sync cleaner-offset-checkpoint.tmp", "offline"},
+	{"clean", "read *.log", "failed"},
+	{"clean", "open *.log", "failed"},
 }
 
 // TestDiskErrors lets each of them come to pass.
@@ -178,6 +198,13 @@ func newErrorBench(t *testing.T, do string) *errorBench {
 		}
 	case "truncate", "delete":
 		e.must(e.d.checkpointPromises())
+	case "clean":
+		e.must(e.moveRecoveryPoint())
+		e.must(e.d.Close(epochTime, 1))
+		e.d, _ = mustOpen(t, testOptions(e.faulty), epochTime, c)
+		e.l = mustLog(t, e.d)
+		c.SegmentBytes, c.SegmentIndexBytes = 3*c.SegmentBytes, 1<<20
+		e.l.UpdateConfig(c)
 	case "remove what was deleted":
 		e.must(e.d.DeleteLogs(epochTime, e.l))
 	case "append after a clean stop", "read", "look up a time":
@@ -248,6 +275,7 @@ func (e *errorBench) things() map[string]func() error {
 		"read":           func() error { _, err := readAll(e.l, 0, 11, 1<<20); return err },
 		"look up a time": func() error { _, _, err := e.l.OffsetForTimestamp(epochTime.UnixMilli()); return err },
 		"space":          func() error { e.d.checkSpace(); return e.d.Err() },
+		"clean":          func() error { _, err := cleanNow(e.l, later); return err },
 	}
 }
 

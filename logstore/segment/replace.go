@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klamm-mq/klamm/logstore/vfs"
 )
 
 // Stage says whether a segment's files have their names already. One that is to replace others
@@ -81,6 +80,7 @@ func CreateCleaned(dir string, base int64, now time.Time, o *Options) (*Segment,
 		return nil, fmt.Errorf("create segment %d: %w", base, err)
 	}
 	if err := s.MakeFiles(); err != nil {
+		_ = s.removeFiles() // what went wrong first is what counts
 		return nil, err
 	}
 	s.txns.shrunk = true
@@ -96,14 +96,14 @@ func OpenSwap(dir string, base, size int64, now time.Time, o *Options) *Segment 
 	return s
 }
 
-// SetModified sets when the log file was written last.
+// SetModified sets when the log file was written last. After an error it is so in memory.
 func (s *Segment) SetModified(t time.Time) error {
+	s.mu.Lock()
+	s.modifiedMs = t.UnixMilli()
+	s.mu.Unlock()
 	if err := s.opts.FS.SetModTime(s.Path(), t); err != nil {
 		return fmt.Errorf("set time of segment %d: %w", s.base, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.modifiedMs = t.UnixMilli()
 	return nil
 }
 
@@ -183,6 +183,23 @@ func (s *Segment) hold(held bool) {
 	v.close()
 }
 
+// Discard is Delete for one that has not come as far as to have its log at the stage Swap: the
+// indexes may be at that stage, some of them.
+func (s *Segment) Discard() error {
+	s.Abandon()
+	s.indexMu.Lock()
+	defer s.indexMu.Unlock()
+	for _, stage := range []Stage{Cleaned, Swap} {
+		s.mu.Lock()
+		s.stages.indexes = stage
+		s.mu.Unlock()
+		if err := s.removeFiles(); err != nil {
+			return fmt.Errorf("discard segment %d: %w", s.base, err)
+		}
+	}
+	return nil
+}
+
 // IndexBytes are the sizes of the offset and the time index.
 func (s *Segment) IndexBytes() (offsets, times int64, err error) {
 	if err := s.rlockContent(); err != nil {
@@ -190,17 +207,4 @@ func (s *Segment) IndexBytes() (offsets, times int64, err error) {
 	}
 	defer s.mu.RUnlock()
 	return int64(len(s.content.offsets.raw)), int64(len(s.content.times.raw)), nil
-}
-
-// RemoveStaged removes files of all stages but those that are in place; used where no segment
-// has them.
-func RemoveStaged(fsys vfs.FS, dir string, base int64, stages ...Stage) error {
-	for _, stage := range stages {
-		for _, suffix := range suffixes {
-			if err := removeIfExists(fsys, filepath.Join(dir, StagedName(base, suffix, stage))); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
