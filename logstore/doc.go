@@ -53,6 +53,8 @@
 //	move point   write snapshot, indexes, epochs; sync; wait for the flush; persist
 //	move a log   to another directory: sync and mark the copy, give it the log's name, only
 //	             then take the log's away (see Move)
+//	clean        write and sync what is left of segments, rename it to .swap durably, remove
+//	             the segments, give it its name (see Clean)
 //
 // A failed sync takes the directory offline for good: what it should have written is
 // unknown, and a second sync would answer without having tried (see distrust.go for the

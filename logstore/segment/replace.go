@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
 )
 
 // Stage says whether a segment's files have their names already. One that is to replace others
