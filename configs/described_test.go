@@ -146,3 +146,18 @@ func TestInternalBrokerKeysAreNotDescribed(t *testing.T) {
 		}
 	}
 }
+
+// What Kafka's brokers do not let anybody change while they run does not change here, and what
+// they do, if it means anything here, does, but for some keys.
+func TestBrokerKeysAreDynamicAsInKafka(t *testing.T) {
+	still := []string{"listener.security.protocol.map", "listeners", "num.replica.fetchers"} // row dynamic-keys of docs/divergence.md
+	for _, d := range describedKeys(t, "broker") {
+		switch dynamic := IsDynamic(d.name); {
+		case d.readOnly && dynamic:
+			t.Errorf("%s can be changed, and not in Kafka", d.name)
+		case d.readOnly || BrokerKey(d.name) == nil:
+		case dynamic == slices.Contains(still, d.name):
+			t.Errorf("%s can be changed: %t", d.name, dynamic)
+		}
+	}
+}
