@@ -73,7 +73,7 @@ type Broker struct {
 	ready    atomic.Bool
 	progress atomic.Pointer[string] // what a start is busy with
 	tasks    sync.WaitGroup
-	undo     []func(context.Context) error // what Stop does, last first
+	undo     []ending // what Stop does, last first
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -180,9 +180,6 @@ func (b *Broker) unlessFailed(ctx context.Context, run func(context.Context) err
 	return err
 }
 
-// onStop registers what ends a part that has been started.
-func (b *Broker) onStop(fn func(context.Context) error) { b.undo = append(b.undo, fn) }
-
 // fail notes why the broker cannot go on. The first reason counts.
 func (b *Broker) fail(err error) {
 	b.failOnce.Do(func() {
@@ -269,37 +266,6 @@ func (b *Broker) Image() *metadata.Image { return b.published.get() }
 
 // BrokerEpoch is the epoch of the broker's registration.
 func (b *Broker) BrokerEpoch() int64 { return b.node.BrokerEpoch() }
-
-// Stop ends the broker: leaderships are handed over where there is another broker,
-// requests under way are answered, everything is flushed. What is not done when ctx
-// ends is cut short; nothing acknowledged is lost by that. Further calls wait for the
-// first and answer the same.
-func (b *Broker) Stop(ctx context.Context) error {
-	if b.stopping.CompareAndSwap(false, true) {
-		b.ready.Store(false)
-		doing := "stopping"
-		b.progress.Store(&doing)
-		b.stopErr = b.shutdown(ctx)
-		close(b.stopped)
-	}
-	<-b.stopped
-	return b.stopErr
-}
-
-func (b *Broker) shutdown(ctx context.Context) error {
-	var errs []error
-	for i := len(b.undo) - 1; i >= 0; i-- {
-		if err := b.undo[i](ctx); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	b.undo = nil
-	b.tasks.Wait()
-	return errors.Join(errs...)
-}
-
-// shutdownGrace bounds parts of a stop that have no deadline of their own.
-const shutdownGrace = time.Second
 
 // imagePublisher is the last publisher: requests see what it was given.
 type imagePublisher struct {

@@ -191,7 +191,7 @@ func (b *Broker) makePartitions() {
 		}
 		b.replicas.SetCleaner(b.cleanerSettings(cfg.Cleaner))
 	})
-	b.onStop(func(context.Context) error { return b.replicas.Close(b.lastEpoch()) })
+	b.undo = append(b.undo, ending{func(context.Context) error { return b.replicas.Close(b.lastEpoch()) }, replicasPatience})
 	b.groups = b.newGroupRuntime()
 	b.onStop(b.closeCoordinators)
 }

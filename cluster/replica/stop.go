@@ -10,8 +10,8 @@ import (
 )
 
 // closeBound is how long Close waits for the directories: their last flush, and what goes with
-// a clean stop. It is less than service managers wait before they kill, systemd's unit of ours
-// for 30 s.
+// a clean stop. With what the broker waits for otherwise it is less than systemd waits before it
+// kills, with our unit.
 const closeBound = 15 * time.Second
 
 // Close flushes and closes every directory, with brokerEpoch in its clean shutdown
