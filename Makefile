@@ -51,6 +51,7 @@ test: ## every test that needs only Go, in a few minutes
 	cd compat-tests && $(GO) test -timeout 10m ./harness ./franz ./kfake ./matrix ./tap ./suites/verdict
 	cd compat-tests && $(GO) test -timeout 10m -run Matrix ./sarama ./kafkago
 	cd compat-tests && $(GO) test -timeout 5m -skip 'Under|Rolling' ./chaos # its judge, its network and its tables
+	cd compat-tests && $(GO) test -timeout 10m -run Recorded ./compaction
 
 .PHONY: test-slow
 test-slow: ## the tests of `test` with their long settings, and those behind the slow tag
@@ -261,6 +262,14 @@ oracle-cluster-record: ## record what three nodes of Kafka answer again, twice t
 oracle-generate: ## random sequences from SEED (1) on, for DURATION (1m), on both brokers
 	cd compat-tests && SEED=$(SEED) DURATION=$(DURATION) EVIDENCE=$(CURDIR)/docs/evidence/oracle.txt \
 	  $(GO) test -count=1 -timeout 24h -v -run '^TestGenerate$$' ./oracle
+
+.PHONY: oracle-compaction
+oracle-compaction: ## what the log cleaner leaves, beside that of a running Kafka 4.4: named histories, and SEEDS (10) random ones from FIRST (1) on (the same)
+	cd compat-tests && SEED=$(FIRST) SEEDS=$(if $(filter file,$(origin SEEDS)),10,$(SEEDS)) $(GO) test -count=1 -timeout 24h -v -run '^TestBesideKafka$$' ./compaction
+
+.PHONY: oracle-compaction-record
+oracle-compaction-record: ## record again what Kafka's cleaner leaves, from two fresh Kafkas that must agree (the same)
+	cd compat-tests && $(GO) test -count=1 -timeout 60m -run '^TestRecord$$' ./compaction
 
 .PHONY: exchange
 exchange: ## segments of Klamm served by Kafka, and the other way round (needs Java, and Maven once)

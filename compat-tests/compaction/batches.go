@@ -4,6 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -28,11 +32,53 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// decode gives the whole batches; what is left of one that was cut is left out.
+// Stored is every batch that a broker has in the segments of a partition, those below the
+// log start included.
+func Stored(dir, topic string, partition int32) (all []Batch, err error) {
+	bases, err := bases(dir, topic, partition)
+	if err != nil {
+		return nil, err
+	}
+	for _, base := range bases {
+		content, err := os.ReadFile(filepath.Join(folder(dir, topic, partition), fmt.Sprintf("%020d.log", base)))
+		if err != nil {
+			return nil, err
+		}
+		batches, err := decode(content)
+		if err != nil {
+			return nil, fmt.Errorf("segment %d: %w", base, err)
+		}
+		all = append(all, batches...)
+	}
+	return all, nil
+}
+
+func folder(dir, topic string, partition int32) string {
+	return filepath.Join(dir, fmt.Sprintf("%s-%d", topic, partition))
+}
+
+// bases are those of the segments that are there.
+func bases(dir, topic string, partition int32) (all []int64, err error) {
+	files, err := filepath.Glob(filepath.Join(folder(dir, topic, partition), "*.log"))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		base, err := strconv.ParseInt(strings.TrimSuffix(filepath.Base(f), ".log"), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, base)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// decode gives the whole batches; what is left of one that was cut, or zeros, is left out.
 func decode(raw []byte) (all []Batch, err error) {
 	for len(raw) >= headerBytes {
 		size := int(int32(binary.BigEndian.Uint32(raw[8:]))) + 12
-		if size > len(raw) {
+		if size > len(raw) || size < headerBytes {
 			break
 		}
 		b, err := decodeOne(raw[:size])

@@ -13,21 +13,13 @@ import (
 // settings let the cleaner look often and remember as few keys as Kafka allows, and keep
 // retention out of the comparison.
 var settings = []string{
-	"log.cleaner.backoff.ms=100", "log.cleaner.threads=1", "log.cleaner.dedupe.buffer.size=1048576", "log.retention.check.interval.ms=86400000",
+	"log.cleaner.backoff.ms=100", "log.cleaner.threads=1", "log.cleaner.dedupe.buffer.size=1048577", "log.retention.check.interval.ms=86400000",
 }
 
 func startKafka(t *testing.T) (c *Client, dir string) {
 	t.Helper()
 	b := java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), append(settings, "log.initial.task.delay.ms=86400000")...)
 	return Dial(t, b.Addr), b.Dir()
-}
-
-// play writes a history to a broker.
-func play(t *testing.T, c *Client, dir string, h History, begin time.Time) *Writer {
-	t.Helper()
-	w := newWriter(c.of(t), dir, h.Name, begin, h.Configs...)
-	h.Write(w)
-	return w
 }
 
 func recording(h History) string { return filepath.Join("testdata", h.Name+".txt") }
@@ -40,9 +32,9 @@ func TestRecord(t *testing.T) {
 	two, twoDir := startKafka(t)
 	for _, h := range Histories() {
 		t.Run(h.Name, func(t *testing.T) {
-			text, other := play(t, one, oneDir, h, begin()).all(), play(t, two, twoDir, h, begin()).all()
+			text, other := Play(one.of(t), oneDir, h, begin()).All(), Play(two.of(t), twoDir, h, begin()).All()
 			if text != other {
-				t.Fatalf("two Kafkas differ: %s", firstDifference(text, other))
+				t.Fatalf("two Kafkas differ: %s", FirstDifference(text, other))
 			}
 			if err := os.WriteFile(recording(h), []byte(text), 0o644); err != nil {
 				t.Fatal(err)

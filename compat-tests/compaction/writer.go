@@ -2,16 +2,13 @@ package compaction
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm-mq/klamm/compat-tests/harness"
 	"github.com/klamm-mq/klamm/conform"
 )
 
@@ -32,6 +29,7 @@ type Writer struct {
 	partition int32
 	dir       string // the log directory of the broker
 	clock     clock
+	untimed   bool
 
 	at     int64 // time of the next record, from the beginning
 	end    int64 // offset of the next record
@@ -125,7 +123,7 @@ func (w *Writer) CompactTo(clean int64) {
 	w.Set(w.topic, "cleanup.policy", "compact")
 	w.AwaitClean(w.dir, w.topic, 0, clean)
 	w.Set(w.topic, "cleanup.policy", "delete")
-	w.note()
+	w.Note()
 }
 
 // AwaitClean waits until the cleaner has come to an offset of a partition, which it notes
@@ -133,45 +131,12 @@ func (w *Writer) CompactTo(clean int64) {
 func (c *Client) AwaitClean(dir, topic string, partition int32, want int64) {
 	c.t.Helper()
 	c.until(fmt.Sprintf("%s-%d is clean up to %d", topic, partition, want), func() error {
-		got, err := cleanUpTo(dir, topic, partition)
+		got, err := harness.CleanUpTo(dir, topic, int(partition))
 		if err == nil && got != want {
 			err = fmt.Errorf("it is clean up to %d", got)
 		}
 		return err
 	})
-}
-
-// cleanUpTo is how far the cleaner has come in a partition of a log directory, -1 if
-// nothing has been cleaned.
-func cleanUpTo(dir, topic string, partition int32) (int64, error) {
-	content, err := os.ReadFile(filepath.Join(dir, "cleaner-offset-checkpoint"))
-	if err != nil {
-		return -1, err
-	}
-	for line := range strings.Lines(string(content)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == topic && f[1] == strconv.Itoa(int(partition)) {
-			return strconv.ParseInt(f[2], 10, 64)
-		}
-	}
-	return -1, nil
-}
-
-// bases are those of the segments that are there.
-func (w *Writer) bases() (all []int64) {
-	w.t.Helper()
-	files, err := filepath.Glob(filepath.Join(w.dir, w.topic+"-0", "*.log"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, f := range files {
-		base, err := strconv.ParseInt(strings.TrimSuffix(filepath.Base(f), ".log"), 10, 64)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		all = append(all, base)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // Configs are the settings of a topic that is written and then compacted.
@@ -187,11 +152,15 @@ func On(c *Client, topic string, partition int32, begin time.Time) *Writer {
 	return &Writer{Client: c, topic: topic, partition: partition, clock: clock{begin.UnixMilli()}, next: map[int64]int32{}}
 }
 
-// newWriter makes the topic of a history.
-func newWriter(c *Client, dir, topic string, begin time.Time, configs ...string) *Writer {
+// Play writes a history to a topic of its name; dir is the log directory of the broker.
+func Play(c *Client, dir string, h History, begin time.Time) *Writer {
 	c.t.Helper()
-	c.Create(topic, 1, append(Configs(), configs...)...)
-	w := On(c, topic, 0, begin)
-	w.dir = dir
+	c.Create(h.Name, 1, append(Configs(), h.Configs...)...)
+	w := On(c, h.Name, 0, begin)
+	w.dir, w.untimed = dir, h.Untimed
+	h.Write(w)
 	return w
 }
+
+// Move goes on where the files of the topic are now, and forgets what was found before.
+func (w *Writer) Move(c *Client, dir string) { w.Client, w.dir, w.rounds = c, dir, nil }

@@ -51,6 +51,7 @@ func KafkaGo() Client {
 		Cannot: map[string]string{
 			"idempotent producer": "its Writer has no producer id",
 			"delete records":      "it has no DeleteRecords",
+			emptyBatches:          "it reads what follows several of them as their records, and asks for ever for what follows one that is alone in an answer",
 			staticMembers:         "its Reader has no group.instance.id",
 		},
 		Own: "a Writer asks for no acks by default; an empty value is read as null; after a lost connection the Reader commits again what is older",
@@ -102,8 +103,11 @@ func AIOKafka() Client {
 func KafkaJS() Client {
 	return Client{
 		Name: "KafkaJS", Language: "JavaScript", Version: "2.2.4", Pin: `"kafkajs": "2.2.4"`,
-		Cannot: map[string]string{staticMembers: "it has no group.instance.id"},
-		Own:    "it brings gzip only: the other codecs are plugged in, as its documentation says; a member asks for another coordinator only when its retries are used up, which takes 9 s by default",
+		Cannot: map[string]string{
+			staticMembers: "it has no group.instance.id",
+			emptyBatches:  "it asks for ever for what follows one that is alone in an answer",
+		},
+		Own: "it brings gzip only: the other codecs are plugged in, as its documentation says; a member asks for another coordinator only when its retries are used up, which takes 9 s by default",
 	}
 }
 
@@ -122,6 +126,9 @@ const (
 	groupLife     = "the life of a group"
 	staticMembers = "static members"
 )
+
+// emptyBatches are what compaction leaves of a producer's last batch.
+const emptyBatches = "batches without records"
 
 // capabilityNames are all that there is to show.
 func capabilityNames() (all []string) {

@@ -69,6 +69,12 @@ func (r *run) writeCorpus() {
 // write appends to the corpus.
 func (r *run) write(records []programs.Record, codec kgo.CompressionCodec) {
 	r.t.Helper()
+	r.corpus = append(r.corpus, r.writeTo(corpus, records, codec)...)
+}
+
+// writeTo appends to a topic, and returns the records with their offsets.
+func (r *run) writeTo(topic string, records []programs.Record, codec kgo.CompressionCodec) []programs.Record {
+	r.t.Helper()
 	w, err := kgo.NewClient(kgo.SeedBrokers(r.tap.Addr), kgo.ClientID(tap.Judge), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(10*time.Millisecond))
 	if err != nil {
@@ -77,7 +83,7 @@ func (r *run) write(records []programs.Record, codec kgo.CompressionCodec) {
 	defer w.Close()
 	var all []*kgo.Record
 	for _, record := range records {
-		k := &kgo.Record{Topic: corpus, Partition: record.Partition, Key: programs.Bytes(record.Key), Value: programs.Bytes(record.Value), Timestamp: time.UnixMilli(record.Time)}
+		k := &kgo.Record{Topic: topic, Partition: record.Partition, Key: programs.Bytes(record.Key), Value: programs.Bytes(record.Value), Timestamp: time.UnixMilli(record.Time)}
 		for _, name := range slices.Sorted(maps.Keys(record.Headers)) {
 			k.Headers = append(k.Headers, kgo.RecordHeader{Key: name, Value: []byte(record.Headers[name])})
 		}
@@ -86,7 +92,7 @@ func (r *run) write(records []programs.Record, codec kgo.CompressionCodec) {
 	if err := w.ProduceSync(r.context(), all...).FirstErr(); err != nil {
 		r.t.Fatal(err)
 	}
-	r.corpus = append(r.corpus, fromStored(all)...)
+	return fromStored(all)
 }
 
 func fromStored(all []*kgo.Record) (records []programs.Record) {
@@ -189,7 +195,7 @@ func (r *run) fromEnd() {
 		done <- r.session.Do(ctx, command, func(l programs.Line) { lines = append(lines, l) })
 	})
 	r.await("the client waits at the ends", func() (bool, error) {
-		waiting := waitingAt(requests[*kmsg.FetchRequest](r.tap, from), id)
+		waiting := waitingAt(requests[*kmsg.FetchRequest](r.tap, from), corpus, id)
 		return maps.Equal(waiting, ends), fmt.Errorf("the client fetches from %v, the ends are %v", waiting, ends)
 	})
 	var more []programs.Record
@@ -207,11 +213,11 @@ func (r *run) fromEnd() {
 }
 
 // waitingAt is the newest offset that was fetched from, by partition.
-func waitingAt(all []*kmsg.FetchRequest, id [16]byte) map[int32]int64 {
+func waitingAt(all []*kmsg.FetchRequest, topic string, id [16]byte) map[int32]int64 {
 	at := map[int32]int64{}
 	for _, req := range all {
 		for _, t := range req.Topics {
-			if t.Topic != corpus && t.TopicID != id {
+			if t.Topic != topic && t.TopicID != id {
 				continue
 			}
 			for _, p := range t.Partitions {

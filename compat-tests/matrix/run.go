@@ -32,13 +32,14 @@ type capability struct {
 // capabilities are in the order in which they are shown: later ones use what earlier ones
 // have left.
 func capabilities() []capability {
-	return slices.Concat(producing(), consuming(), administering())
+	return slices.Concat(producing(), consuming(), administering(), compacting())
 }
 
 // run is one client at one broker.
 type run struct {
 	t       *testing.T // of the capability
 	client  Client
+	cluster cluster
 	tap     *tap.Tap
 	session Session
 	judge   *kgo.Client
@@ -50,13 +51,14 @@ type run struct {
 // a broker.
 func Run(t *testing.T, c Client, start func(t testing.TB, bootstrap string) Session) {
 	t.Helper()
-	p := startCluster(t)
+	broker := startCluster(t)
+	p := broker.tap
 	judge, err := kgo.NewClient(kgo.SeedBrokers(p.Addr), kgo.ClientID(tap.Judge), kgo.MetadataMinAge(10*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(judge.Close)
-	r := &run{client: c, tap: p, session: start(t, p.Addr), judge: judge, admin: kadm.NewClient(judge)}
+	r := &run{client: c, cluster: broker, tap: p, session: start(t, p.Addr), judge: judge, admin: kadm.NewClient(judge)}
 	r.t = t
 	r.writeCorpus()
 	if kafka() {
