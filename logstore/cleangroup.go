@@ -209,7 +209,7 @@ func (g *group) syncIndexes() error {
 // replace puts the segment in place.
 func (g *group) replace() error {
 	l := g.log
-	s, err := l.beginSwap(g.sources, g.end(g.first+len(g.sources)-1), g.cleaned)
+	s, err := l.beginSwap(g.sources, g.end(g.first+len(g.sources)-1), g.cleaned, g.truncations)
 	if err != nil {
 		_ = g.discard() // what went wrong first is what counts
 		return err

@@ -67,8 +67,8 @@ func (s *swap) steps() []func() error {
 }
 
 // beginSwap makes a swap known, unless the log has changed since its sources were read: then it
-// is ErrOvertaken.
-func (l *Log) beginSwap(sources []*segment.Segment, end int64, cleaned *segment.Segment) (*swap, error) {
+// is ErrOvertaken. A truncation may have left them all, and cut the last one.
+func (l *Log) beginSwap(sources []*segment.Segment, end int64, cleaned *segment.Segment, truncations int64) (*swap, error) {
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	l.mu.Lock()
@@ -76,7 +76,7 @@ func (l *Log) beginSwap(sources []*segment.Segment, end int64, cleaned *segment.
 	switch {
 	case l.closed:
 		return nil, ErrClosed
-	case l.swap != nil || l.marks.ceiling != noCeiling || indexOf(l.segs, sources) < 0:
+	case l.swap != nil || l.marks.ceiling != noCeiling || l.marks.truncations != truncations || indexOf(l.segs, sources) < 0:
 		return nil, ErrOvertaken
 	}
 	l.swap = &swap{log: l, sources: sources, end: end, cleaned: cleaned, running: make(chan struct{})}

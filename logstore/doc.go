@@ -71,7 +71,8 @@
 // FORMAT.md has the bytes. Reading order: log.go (the state), birth.go, append.go, roll.go,
 // follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
 // ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go, recovery.go and segments.go;
-// forget.go, how marks go; move.go and finish.go, how a log gets into another directory; the
+// forget.go, how marks go; move.go and finish.go, how a log gets into another directory;
+// clean.go, cleangroup.go, cleanswap.go and swaprecovery.go, how one is compacted; the
 // drivers are committer.go, keeper.go and cleaner.go, which chooses from the lists of uncleaned.go.
 //
 // # Goroutines
@@ -92,14 +93,14 @@
 //	marks.turn   one writer of checkpoints; a channel, since whoever waits for it waits
 //	             for a disk
 //	Log.names    shared by whoever uses files by their names without Log.writer, alone
-//	             while a deletion renames the directory or all files are replaced
+//	             while a deletion renames the directory, or segments are replaced
 //	Log.writer   one change of a log at a time; held while files are written, never
 //	             while one is synced
 //	Dir.mu       the lists of a directory; never held during I/O
 //	Log.mu       the state of a log; held for a few instructions, never during I/O
 //
 // Neither Log.names nor Log.writer is held when marks.turn is taken: a truncation lowers
-// the marks first. No sync happens under a mutex, so that syncs may take virtual time in tests.
+// the marks first. Nor is any lock by whoever waits for a swap (cleanswap.go). No sync happens under a mutex, so that syncs may take virtual time in tests.
 // PrepareTruncations, TruncateTo, TruncateFullyAndStartAt, DeleteLogs and Retain sync, and
 // CreateLog if an earlier log of that name has left marks: callers must not hold a mutex that
 // others wait for.
