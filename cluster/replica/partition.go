@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,8 @@ type Partition struct {
 	// reassigning: replicas are being added or removed.
 	reassigning bool
 
+	// inISR of a follower: metadata has it in the ISR.
+	inISR bool
 	// Of a follower only, for metrics: the leader's high watermark as it last told, and
 	// whether fetching was given up until metadata brings a new leader epoch.
 	leaderHW    atomic.Int64
@@ -208,6 +211,7 @@ func (p *Partition) BecomeFollower(state *metadata.Partition) Effects {
 	p.leader = Leader{ID: state.Leader, Epoch: state.LeaderEpoch}
 	p.partitionEpoch = state.PartitionEpoch
 	p.isr, p.followers = isrState{}, nil
+	p.inISR = slices.Contains(state.ISR, p.opts.BrokerID)
 	return roleChanged
 }
 

@@ -17,7 +17,8 @@ import (
 //	leader     a follower outside the ISR that asks is sent no records; the rest of its
 //	           answer is what it would be, and its fetch waits as if there were none
 //	follower   a replica that lacks what is below the leader's high watermark, as far as it
-//	           knows, is not asked for
+//	           knows, is not asked for; before the leader's first answer metadata tells
+//	           whether it is in sync
 //
 // A follower fetches throttled replicas over connections of their own: the others would wait
 // behind their answers.
@@ -113,8 +114,25 @@ func (g *throttleGate) opens(r *followed) time.Time {
 	return g.now.Add(min(g.wait, maxHold))
 }
 
-// isBraked tells whether the replica has to wait while the rate is above its limit.
-func (r *followed) isBraked() bool { return r.lag != 0 && r.p.followsThrottled() }
+// isBraked tells whether the replica has to wait while the rate is above its limit. Before the
+// leader has answered, a member of the ISR does not: it has all that is acknowledged, and
+// acknowledgements wait for it (Kafka has it wait).
+func (r *followed) isBraked() bool {
+	switch r.lag {
+	case 0:
+		return false
+	case unknownLag:
+		return r.p.followsThrottled() && !r.p.isInISR()
+	default:
+		return r.p.followsThrottled()
+	}
+}
+
+func (p *Partition) isInISR() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.inISR
+}
 
 // holdBack leaves a replica out of the next requests. The leader is told to forget it, and
 // keeps the session: that happens several times a second.

@@ -1,12 +1,14 @@
 package replica
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm-mq/klamm/protocol/batch"
+	"github.com/klamm-mq/klamm/protocol/uuid"
 )
 
 // brake is a Throttle that a test closes.
@@ -91,6 +93,26 @@ func TestFollowerLeavesOutWhatIsThrottled(t *testing.T) {
 
 		follower.wait = time.Minute
 		a.next("in sync", []int32{1}, nil, time.Second)
+	})
+}
+
+// TestMemberOfTheISRIsAskedForAtOnce: who has just begun to follow is not held back before the
+// leader's first answer if it is in sync. The rate may be above the limit because of what it
+// has fetched itself, a moment ago by another fetcher.
+func TestMemberOfTheISRIsAskedForAtOnce(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.registerBrokers(1, 2)
+		fetch := func(isr ...int32) *answers {
+			topic := fmt.Sprint("of-", len(isr))
+			id := h.topic(topic, 1, assignment{replicas: []int32{2, 1}, isr: isr, dir: uuid.DirUnassigned}, "follower.throttled=0")
+			f := NewFetcher(FetcherOptions{BrokerID: 1, BrokerEpoch: func() int64 { return 101 }, MaxWait: time.Second, Throttle: &brake{wait: time.Minute}})
+			f.Follow(h.m.get(id).Partition, 0)
+			return &answers{t: t, h: h, f: f, id: id}
+		}
+		fetch(2, 1).next("in sync", []int32{0}, nil, time.Second)
+		if step := fetch(2).f.Next(time.Now()); step.Request != nil {
+			t.Errorf("not in sync: asked for %+v", step.Request)
+		}
 	})
 }
 
