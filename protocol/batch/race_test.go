@@ -1,0 +1,6 @@
+//go:build race
+
+package batch
+
+// The race detector makes pools forget at random, so allocations are not counted then.
+const raceEnabled = true
