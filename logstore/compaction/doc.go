@@ -34,7 +34,8 @@
 //     horizon, drops it.
 //   - No record remains: the batch goes, or stays as a header if it bears the last sequence
 //     or epoch of an active producer, ends at the high watermark, or is the last of the
-//     segment that is written (which has to reach to where the next one begins).
+//     segment that is written (which has to reach to where the next one begins). For that
+//     last reason alone, which Kafka does not have, it stays without a maximum timestamp.
 //
 // Records of aborted transactions go at once; their marker stays, with its entry in the
 // transaction index, as long as a batch of the transaction, if empty, is there.

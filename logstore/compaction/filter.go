@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/klamm-mq/klamm/logstore/segment"
@@ -73,10 +74,10 @@ func (f *Filter) batch(v batch.View, last bool) (batch.View, error) {
 	if emptyTxn {
 		discard = f.expired(v)
 	}
-	keepEmpty := last || f.isBorder(v)
+	border := f.isBorder(v)
 	f.kept.begin()
 	switch {
-	case discard && !keepEmpty:
+	case discard && !last && !border:
 		return nil, nil
 	case discard:
 		f.stats.MessagesRead += int64(v.RecordCount())
@@ -85,7 +86,28 @@ func (f *Filter) batch(v batch.View, last bool) (batch.View, error) {
 			return nil, err
 		}
 	}
-	return f.write(v, emptyTxn, keepEmpty)
+	if f.kept.n == 0 {
+		return f.empty(v, last, border), nil
+	}
+	return f.write(v, emptyTxn)
+}
+
+// empty is what is kept of a batch of which no record is. As the last one of its segment it
+// says of its offsets alone that there were such: Kafka has no batch there, and nobody is to
+// look in it for the largest timestamp.
+func (f *Filter) empty(v batch.View, last, border bool) batch.View {
+	maxTimestampMs := v.MaxTimestamp()
+	switch {
+	case !last && !border:
+		return nil
+	case !border:
+		maxTimestampMs = batch.NoTimestamp
+	}
+	out := f.writer.Empty(v, maxTimestampMs)
+	if bytes.Equal(out, v) {
+		return v
+	}
+	return out
 }
 
 // expired reports whether the batch has a delete horizon, and it has been reached.
@@ -138,18 +160,14 @@ func (f *Filter) retains(r *batch.Record, expired bool) bool {
 	}
 }
 
-// write makes the batch of the records that are kept. The first time that there are
-// tombstones among them, or that v is the marker of an empty transaction, they get their
+// write makes the batch of the records that are kept, one at least. The first time that there
+// are tombstones among them, or that v is the marker of an empty transaction, they get their
 // delete horizon.
-func (f *Filter) write(v batch.View, emptyTxn, keepEmpty bool) (batch.View, error) {
+func (f *Filter) write(v batch.View, emptyTxn bool) (batch.View, error) {
 	f.stats.MessagesKept += int64(f.kept.n)
 	horizonMs, has := v.DeleteHorizonMs()
 	newHorizon := !has && (emptyTxn || f.kept.tombstone)
 	switch {
-	case f.kept.n == 0 && keepEmpty:
-		return f.writer.Empty(v), nil
-	case f.kept.n == 0:
-		return nil, nil
 	case newHorizon:
 		horizonMs = f.o.NowMs + f.o.DeleteRetentionMs
 	case f.kept.n == f.kept.asked:

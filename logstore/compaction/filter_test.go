@@ -171,3 +171,37 @@ func TestLargeBatchKeepsTheNewest(t *testing.T) {
 		}
 	}
 }
+
+// A batch that Kafka would not have, kept without records because its segment ends with it, has
+// no part in look-ups by time; one that Kafka has too says what Kafka's says. Neither is written
+// anew again and again.
+func TestEmptyBatchesAndTime(t *testing.T) {
+	codecs := batch.NewCodecs(batch.CodecsOptions{})
+	o := batch.BuilderOptions{BaseOffset: 5, Producer: &batch.Producer{ID: 1}}
+	v := batch.New(o, batch.NewRecord{TimestampMs: 77, Key: []byte("a"), Value: []byte("v")})
+	m := mapOf(9)
+	m.Put([]byte("a"), 6)
+	tests := []struct {
+		name   string
+		last   bool
+		newest int64 // of the producer
+		want   int64
+	}{
+		{"last of its segment", true, 99, batch.NoTimestamp},
+		{"newest of its producer", false, 5, 77},
+		{"both", true, 5, 77},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := NewFilter(FilterOptions{Map: m, Codecs: codecs, Producers: map[int64]LastRecord{1: {LastDataOffset: tt.newest}}})
+			got, err := f.Batch(v, tt.last)
+			if err != nil || got.RecordCount() != 0 || got.MaxTimestamp() != tt.want {
+				t.Fatalf("%x, %v", got, err)
+			}
+			got = bytes.Clone(got)
+			if again, err := f.Batch(got, tt.last); err != nil || &again[0] != &got[0] {
+				t.Errorf("%x became %x, %v", got, again, err)
+			}
+		})
+	}
+}

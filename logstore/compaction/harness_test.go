@@ -265,7 +265,8 @@ func (l *fakeLog) check(v, got batch.View) {
 		got.Attributes()&flags != v.Attributes()&flags || got.RecordCount() > 0 && got.Codec() != v.Codec() {
 		l.t.Fatalf("header\n%x became\n%x", v[:batch.HeaderSize], got[:batch.HeaderSize])
 	}
-	if got.RecordCount() == v.RecordCount() && got.HasDeleteHorizon() == v.HasDeleteHorizon() && !slices.Equal(v, got) && got.RecordCount() > 0 {
+	if slices.Equal(v, got) && &v[0] != &got[0] || got.RecordCount() == v.RecordCount() && got.HasDeleteHorizon() == v.HasDeleteHorizon() &&
+		!slices.Equal(v, got) && got.RecordCount() > 0 {
 		l.t.Fatalf("batch at offset %d was written anew, but says the same", v.BaseOffset())
 	}
 }

@@ -9,8 +9,12 @@ import (
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 )
 
-// NoDeleteHorizon stands for a batch without delete horizon.
-const NoDeleteHorizon int64 = -1
+// NoDeleteHorizon stands for a batch without delete horizon, NoTimestamp for one of whose
+// records nothing is known.
+const (
+	NoDeleteHorizon int64 = -1
+	NoTimestamp           = noTimestamp
+)
 
 // DeleteHorizonMs is the time from which on the tombstones and markers of the batch may go
 // (KIP-534). Ok is false if none has been set.
@@ -53,11 +57,11 @@ func (w *Retainer) Retain(codecs *Codecs, v View, keep func(index int32) bool, d
 }
 
 // Empty writes v without records (DefaultRecordBatch.writeEmptyHeader): a header that keeps
-// its range of offsets, producer, sequence and epoch.
-func (w *Retainer) Empty(v View) View {
+// its range of offsets, producer, sequence and epoch, with a maximum timestamp, v's in Kafka.
+func (w *Retainer) Empty(v View, maxTimestampMs int64) View {
 	w.begin(HeaderSize)
 	h := headerOf(v)
-	h.maxTimestamp = v.MaxTimestamp()
+	h.maxTimestamp = maxTimestampMs
 	out := View(w.out.buf)
 	h.put(out)
 	return out

@@ -147,7 +147,7 @@ func TestEmptyIsAHeader(t *testing.T) {
 		Producer: &Producer{ID: 4, Epoch: 5, BaseSequence: 6},
 	})
 	var w Retainer
-	got := slices.Clone(w.Empty(v))
+	got := slices.Clone(w.Empty(v, v.MaxTimestamp()))
 	if err := got.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +155,11 @@ func TestEmptyIsAHeader(t *testing.T) {
 		got.Attributes() != logAppendTimeBit|transactionalBit|controlBit {
 		t.Errorf("%x", got)
 	}
-	if again := w.Empty(got); !bytes.Equal(again, got) {
+	if again := w.Empty(got, 42); !bytes.Equal(again, got) {
 		t.Errorf("%x, then %x", got, again)
+	}
+	if got := w.Empty(v, NoTimestamp); got.MaxTimestamp() != -1 || got.Check() != nil {
+		t.Errorf("%x", got)
 	}
 }
 
