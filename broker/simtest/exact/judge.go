@@ -315,14 +315,18 @@ var known = regexp.MustCompile(`^((\.lock|\.klamm_disk_failed|meta\.properties|\
 	`|t\d-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?` +
 	`|t\d-\d+\.[0-9a-f]{32}-(stray|delete)/\d{20}\.(log|index|timeindex|txnindex)\.(cleaned|swap))$`)
 
+// swapped is what a stop leaves to the next start: what puts a cleaned segment in place, when
+// there was no descriptor or the disk has failed.
+var swapped = regexp.MustCompile(`^t\d-\d+/\d{20}\.(log|index|timeindex|txnindex)\.swap$`)
+
 // files looks at every name in the directories.
-func (j *judge) files() {
+func (j *judge) files(stopped bool) {
 	for _, dir := range j.w.plan.dirs {
-		j.list(dir, "")
+		j.list(dir, "", stopped)
 	}
 }
 
-func (j *judge) list(dir, below string) {
+func (j *judge) list(dir, below string, stopped bool) {
 	entries, err := j.w.fs.ReadDir(dir + "/" + below)
 	if err != nil {
 		j.w.fail("NoUnknownFiles", "%v", err)
@@ -330,11 +334,11 @@ func (j *judge) list(dir, below string) {
 	}
 	for _, e := range entries {
 		name := below + e.Name()
-		if !known.MatchString(name) {
+		if !known.MatchString(name) && !(stopped && swapped.MatchString(name)) {
 			j.w.fail("NoUnknownFiles", "%s in %s", name, dir)
 		}
 		if e.IsDir() {
-			j.list(dir, name+"/")
+			j.list(dir, name+"/", stopped)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (j *judge) sequences(n *node, of *partition, v *verdicts, values map[int64]
 		for o := range int64(of.log.LogEnd()) {
 			var number int32
 			r, there := values[o]
-			if !there {
+			if !there && o >= int64(of.log.LogStart()) {
 				r, _ = v.cleaned.Of(o)
 			}
 			if !strings.HasPrefix(r.ID, p.name+"-") {
