@@ -39,6 +39,7 @@ type AppendInfo struct {
 	Duplicate               bool // nothing was written: the offsets are the original's
 	Rolled                  bool
 	FlushWanted             bool // the committer should be woken
+	FlushAlone              bool // if so, after FlushAlone
 	AppendedBytes           int
 }
 
@@ -88,7 +89,9 @@ func (l *Log) AppendAsLeader(p AppendParams) (AppendInfo, error) {
 	if err != nil {
 		return AppendInfo{}, err
 	}
-	info.FlushWanted = l.appended(p.Now, c, info.Rolled)
+	if info.FlushWanted = l.appended(p.Now, c, info.Rolled); info.FlushWanted {
+		l.dir.wantFlush(l)
+	}
 	return info, nil
 }
 
@@ -214,8 +217,8 @@ func (l *Log) assignEpoch(epoch int32, startOffset int64) {
 	}
 }
 
-// appended decides whether the new bytes make a flush due, and puts the log on the
-// lists of the committer and the keeper. With durability=fsync every append does; with
+// appended puts the log on the keeper's list, and decides whether the new bytes make a flush
+// due, so that the log has to get on the committer's. With durability=fsync every append does; with
 // replicated, Kafka's flush.messages, a roll, and a first segment of which a good part is
 // full: it may not roll before its name is synced (see isNameless), so that is done before
 // it has to.
@@ -225,11 +228,7 @@ func (l *Log) appended(now time.Time, c *Config, rolled bool) (flushWanted bool)
 	unflushed := l.marks.end - l.marks.flushed
 	rollNears := l.nameless && l.marks.endPos >= int64(c.SegmentBytes)/4
 	l.mu.RUnlock()
-	if c.Durability != DurabilityFsync && !rolled && !rollNears && unflushed < c.FlushMessages {
-		return false
-	}
-	l.dir.wantFlush(l)
-	return true
+	return c.Durability == DurabilityFsync || rolled || rollNears || unflushed >= c.FlushMessages
 }
 
 // ready prepares the log for its first change since it was opened or created: it must have

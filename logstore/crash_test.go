@@ -468,7 +468,14 @@ func (r *crashRun) follow(j *judgedLog, l *Log) {
 		all = append(all, v...)
 		next = v.NextOffset()
 	}
-	info, err := l.AppendAsFollower(r.now, all, j.epoch)
+	appendTo := l.AppendAsFollower
+	if r.rand.IntN(2) == 0 {
+		appendTo = l.AppendBehind
+	}
+	info, err := appendTo(r.now, all, j.epoch)
+	if info.FlushAlone {
+		l.FlushAlone()
+	}
 	r.note("follow %s: %d..%d %v", j.id, info.FirstOffset, info.LastOffset, err)
 	j.appendedAll(all, err == nil && !r.crashed)
 	r.check(err, "follow")

@@ -17,6 +17,9 @@
 //	            ▼
 //	Keeper ──── checkpoints, recovery points, retention, room on the disk
 //
+// A replica that nobody waits for appends with AppendBehind and syncs by itself, with FlushAlone,
+// before a round reports it: others do not wait for what may be a lot.
+//
 // Cleaner cleans the compacted logs of all directories; what it keeps is decided in package
 // compaction.
 //
@@ -69,7 +72,7 @@
 // # Files
 //
 // FORMAT.md has the bytes. Reading order: log.go (the state), birth.go, append.go, roll.go,
-// follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go,
+// follow.go, read.go, lookup.go, truncate.go, retention.go; then dir.go, flush.go, flushalone.go,
 // ahead.go, marks.go, checkpoints.go, recoverypoint.go; then open.go, recovery.go and segments.go;
 // forget.go, how marks go; move.go and finish.go, how a log gets into another directory;
 // clean.go, cleangroup.go, cleanswap.go and swaprecovery.go, how one is compacted; the

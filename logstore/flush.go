@@ -113,19 +113,30 @@ func (r *FlushRound) add(l *Log) {
 		r.addMetadata(l)
 	}
 
+	var err error
+	part.segs, err = beginFlushes(part.segs, segs, from)
+	r.err = cmp.Or(r.err, err)
+	for _, f := range part.segs {
+		r.files = append(r.files, f.File())
+	}
+}
+
+// beginFlushes adds the flushes of the segments that may hold bytes above an offset, and of the
+// one that ends there. After an error they are not whole.
+func beginFlushes(flushes []*segment.Flush, segs []*segment.Segment, from int64) (_ []*segment.Flush, first error) {
 	for i := len(segs) - 1; i >= 0; i-- {
 		f, err := segs[i].BeginFlush()
-		if err != nil && !errors.Is(err, segment.ErrClosed) && r.err == nil {
-			r.err = err // a closed one was truncated away: nothing of it is noted
+		if err != nil && !errors.Is(err, segment.ErrClosed) {
+			first = cmp.Or(first, err) // a closed one was truncated away: nothing of it is noted
 		}
 		if f != nil {
-			part.segs = append(part.segs, f)
-			r.files = append(r.files, f.File())
+			flushes = append(flushes, f)
 		}
 		if segs[i].BaseOffset() < from {
 			break
 		}
 	}
+	return flushes, first
 }
 
 // addMetadata takes in the file that says which topic a new log belongs to.

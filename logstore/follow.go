@@ -20,8 +20,25 @@ import (
 //
 // The error is ErrUnexpectedOffset, of kind CorruptMessage, or the storage's as for
 // AppendAsLeader. Batches before the one at fault may have been appended.
-func (l *Log) AppendAsFollower(now time.Time, records []byte, leaderEpoch int32) (info AppendInfo, err error) {
+func (l *Log) AppendAsFollower(now time.Time, records []byte, leaderEpoch int32) (AppendInfo, error) {
+	return l.appendAsFollower(now, records, leaderEpoch, l.dir.wantFlush)
+}
+
+// AppendBehind is AppendAsFollower for a replica that nobody waits for: if the append wants a
+// flush, the caller has to call FlushAlone, and only then to wake the committer.
+func (l *Log) AppendBehind(now time.Time, records []byte, leaderEpoch int32) (AppendInfo, error) {
+	info, err := l.appendAsFollower(now, records, leaderEpoch, func(*Log) {})
+	info.FlushAlone = info.FlushWanted
+	return info, err
+}
+
+func (l *Log) appendAsFollower(now time.Time, records []byte, leaderEpoch int32, wantFlush func(*Log)) (info AppendInfo, err error) {
 	info = AppendInfo{FirstOffset: -1, LastOffset: -1, LogAppendTimeMs: -1, MaxTimestampMs: -1}
+	defer func() { // whatever ends it: what was appended wants its flush
+		if info.FlushWanted {
+			wantFlush(l)
+		}
+	}()
 	if err := l.appendable(now); err != nil {
 		return info, err
 	}
@@ -62,7 +79,7 @@ func (l *Log) appendRuns(now time.Time, records []byte, leaderEpoch int32) (info
 	if err := l.ready(now); err != nil {
 		return info, err
 	}
-	defer func() { // whatever ends it: what was appended wants its flush
+	defer func() {
 		if info.AppendedBytes > 0 {
 			info.FlushWanted = l.appended(now, c, info.Rolled)
 		}

@@ -30,7 +30,8 @@
 //	─────────►│             FlushDone  ◄──────────┐   │
 //	          └────┬──────────────────────────────│───┘
 //	               │ Effects                      │
-//	               ├─ FlushWanted ──► committer of the log's directory
+//	               ├─ FlushWanted ──► committer of the log's directory; with FlushAlone, after the
+//	               │                  log's own flush
 //	               ├─ Wake ─────────► produces and consumers' fetches in purgatory
 //	               ├─ WakeFetcher ──► followers' fetches in purgatory, of no session
 //	               └─ AlterPartition► controller ──► AlterPartitionDone

@@ -57,6 +57,10 @@ func (l *fakeLog) AppendAsFollower(time.Time, []byte, int32) (logstore.AppendInf
 	return logstore.AppendInfo{}, logstore.ErrUnexpectedOffset
 }
 
+func (l *fakeLog) AppendBehind(now time.Time, records []byte, epoch int32) (logstore.AppendInfo, error) {
+	return l.AppendAsFollower(now, records, epoch)
+}
+
 func (l *fakeLog) TruncateTo(o int64) error {
 	l.end = min(l.end, o)
 	l.flushed = min(l.flushed, l.end)

@@ -5,15 +5,19 @@ import (
 )
 
 // tookIn does what followers want done after an answer of their leader: one group commit
-// for all of them.
+// for all of them, after those that nobody waits for have been flushed alone.
 func (m *Manager) tookIn(all []FollowerEffects) {
 	for i := range all {
 		e := &all[i]
 		m.traffic.replicationBytesIn.Add(int64(e.AppendedBytes))
 		if h := m.get(e.Partition.ID()); h != nil && h.Partition == e.Partition {
 			m.carryOut(h, e.Effects)
+			at := h.at()
+			if e.FlushAlone {
+				at.log.FlushAlone()
+			}
 			if e.FlushWanted {
-				h.at().dir.committer.Wake() // wakes coalesce
+				at.dir.committer.Wake() // wakes coalesce
 			}
 		}
 	}

@@ -77,8 +77,9 @@ func (p *Partition) AppendFetched(now time.Time, f Fetched) (appended int, e Eff
 		return 0, Effects{}, err
 	}
 	if len(f.Records) > 0 {
-		info, err := p.log().AppendAsFollower(now, f.Records, f.Epoch)
+		info, err := p.appendBatches(now, f)
 		appended, e.FlushWanted = info.AppendedBytes, info.FlushWanted
+		e.FlushAlone = info.FlushAlone
 		if err != nil {
 			return appended, e, fmt.Errorf("append what was fetched to %s-%d: %w", p.opts.Topic, p.opts.ID.Partition, err)
 		}
@@ -86,6 +87,18 @@ func (p *Partition) AppendFetched(now time.Time, f Fetched) (appended int, e Eff
 	more, err := p.takeOver(f)
 	e.add(more)
 	return appended, e, err
+}
+
+// appendBatches leaves the flush of a throttled replica out of the group commits as long as it is
+// not in the ISR: nobody waits for its acknowledgements, and a move has a lot to flush.
+func (p *Partition) appendBatches(now time.Time, f Fetched) (logstore.AppendInfo, error) {
+	p.mu.RLock()
+	behind := !p.inISR && p.config.FollowerThrottled.has(p.opts.ID.Partition)
+	p.mu.RUnlock()
+	if behind {
+		return p.log().AppendBehind(now, f.Records, f.Epoch)
+	}
+	return p.log().AppendAsFollower(now, f.Records, f.Epoch)
 }
 
 func (p *Partition) mayAppendFetched(f Fetched) error {

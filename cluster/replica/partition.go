@@ -95,6 +95,7 @@ type TopicConfig struct {
 type Log interface {
 	AppendAsLeader(logstore.AppendParams) (logstore.AppendInfo, error)
 	AppendAsFollower(now time.Time, records []byte, leaderEpoch int32) (logstore.AppendInfo, error)
+	AppendBehind(now time.Time, records []byte, leaderEpoch int32) (logstore.AppendInfo, error)
 	TruncateTo(o int64) error
 	TruncateFullyAndStartAt(o int64) error
 	AssignEpoch(epoch int32, startOffset int64) error
@@ -130,6 +131,7 @@ type Brokers interface {
 // released.
 type Effects struct {
 	FlushWanted bool // wake the committer of the log's directory
+	FlushAlone  bool // before that, call FlushAlone of the log, which blocks
 	Wake        bool // produces, consumers' fetches and deletions of records that wait here may be done
 	WakeFetcher bool // followers' fetches that wait here may be done
 	// AlterPartition is a change of the ISR to propose to the controller; the answer goes
@@ -139,6 +141,7 @@ type Effects struct {
 
 func (e *Effects) add(o Effects) {
 	e.FlushWanted = e.FlushWanted || o.FlushWanted
+	e.FlushAlone = e.FlushAlone || o.FlushAlone
 	e.Wake = e.Wake || o.Wake
 	e.WakeFetcher = e.WakeFetcher || o.WakeFetcher
 	if o.AlterPartition != nil {

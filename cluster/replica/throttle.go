@@ -21,7 +21,8 @@ import (
 //	           whether it is in sync
 //
 // A follower fetches throttled replicas over connections of their own: the others would wait
-// behind their answers.
+// behind their answers. Nor do others wait for what it flushes of those that are not in the ISR:
+// that goes beside the group commits.
 
 // Throttle measures the throttled replicas of one side. *quota.Replication is one.
 type Throttle interface {

@@ -266,7 +266,14 @@ func (r *run) follow(o Op) (string, error) {
 		all = append(all, v...)
 		next = v.NextOffset()
 	}
-	info, err := r.l.AppendAsFollower(r.now, all, r.epoch)
+	appendTo := r.l.AppendAsFollower
+	if o.N%2 == 0 {
+		appendTo = r.l.AppendBehind
+	}
+	info, err := appendTo(r.now, all, r.epoch)
+	if info.FlushAlone {
+		r.l.FlushAlone()
+	}
 	return fmt.Sprintf("%d..%d", info.FirstOffset, info.LastOffset), err
 }
 

@@ -172,6 +172,9 @@ func (f *fetcher) took(effects []replica.FollowerEffects) {
 	for i := range effects {
 		e := &effects[i]
 		if p := f.b.parts[e.Partition.ID()]; p != nil && p.Partition == e.Partition {
+			if e.FlushAlone {
+				p.log.FlushAlone()
+			}
 			f.b.carryOut(p, e.Effects)
 		}
 	}
