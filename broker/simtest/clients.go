@@ -40,6 +40,7 @@ type Producer struct {
 	topic  string
 	client *kgo.Client
 	next   []int // by partition: number of the next record
+	keys   int   // of each partition; 0: records have none
 
 	// Done is closed when every record has been answered.
 	Done <-chan struct{}
@@ -54,6 +55,9 @@ func (c *Cluster) Produce(topicName string, mode Mode, records int) *Producer {
 	c.mu.Unlock()
 	c.history.AddProducer(name, mode.idem)
 	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.SnappyCompression(), kgo.GzipCompression()}
+	if c.isCompacted(topicName) {
+		codecs = codecs[:1] // several segments are to be filled
+	}
 	opts := append([]kgo.Opt{
 		kgo.DefaultProduceTopic(topicName), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(c.pause(10 * time.Millisecond)), kgo.MaxBufferedRecords(1 + c.draw(500)),
@@ -68,6 +72,9 @@ func (c *Cluster) Produce(topicName string, mode Mode, records int) *Producer {
 	}
 	done := make(chan struct{})
 	p := &Producer{c: c, name: name, mode: mode, topic: topicName, client: c.client(opts...), next: make([]int, partitions), Done: done}
+	if c.isCompacted(topicName) {
+		p.keys = 1 + c.draw(15)
+	}
 	c.Go(func() { p.run(records, done) })
 	return p
 }
@@ -106,7 +113,11 @@ func (p *Producer) send(answered func()) {
 		size = p.c.draw(30_000)
 	}
 	value := check.Value(p.name, n, size)
-	p.client.Produce(p.c.over, &kgo.Record{Partition: index, Value: []byte(value)}, func(r *kgo.Record, err error) {
+	record := &kgo.Record{Partition: index, Value: []byte(value)}
+	if p.keys > 0 {
+		p.giveKey(record, n, at)
+	}
+	p.client.Produce(p.c.over, record, func(r *kgo.Record, err error) {
 		defer answered()
 		switch {
 		case err == nil && p.mode.acks != 0:
@@ -183,6 +194,6 @@ func (c *Cluster) saw(name string, fetches kgo.Fetches) {
 		c.tracef("%s at partition %d of %s: %v", name, partition, topic, err)
 	})
 	fetches.EachRecord(func(r *kgo.Record) {
-		c.history.Saw(name, check.Partition{Topic: r.Topic, Index: r.Partition}, check.Record{Offset: r.Offset, Value: string(r.Value)})
+		c.history.Saw(name, check.Partition{Topic: r.Topic, Index: r.Partition}, check.Record{Offset: r.Offset, Value: valueOf(r)})
 	})
 }

@@ -49,6 +49,7 @@ type topic struct {
 	id         uuid.UUID
 	partitions int32
 	deleted    bool // or being deleted
+	compacted  bool
 }
 
 func newCluster(t *testing.T, o Options, seed uint64) *Cluster {
@@ -268,7 +269,7 @@ func (c *Cluster) created(ctx context.Context, admin *kadm.Client, name string, 
 	c.tracef("topic %s is %s", name, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.topics[name] = topic{id: id, partitions: partitions}
+	c.topics[name] = topic{id: id, partitions: partitions, compacted: c.topics[name].compacted}
 }
 
 // DeleteTopic deletes a topic and goes on when a client was told that it is gone.

@@ -18,6 +18,9 @@ import (
 // judgePatience bounds each reading of a topic: nothing befalls the broker meanwhile.
 const judgePatience = time.Minute
 
+// judgeSilence is how long nothing comes when nothing more is there.
+const judgeSilence = 5 * time.Second
+
 // judgePause follows an answer that is to be asked for again.
 const judgePause = 100 * time.Millisecond
 
@@ -85,7 +88,7 @@ func (c *Cluster) readTopic(ctx context.Context, admin *kadm.Client, name string
 	for i := range partitions {
 		all[check.Partition{Topic: name, Index: i}] = bounds{starts[name][i].Offset, stable[name][i].Offset, ends[name][i].Offset}
 	}
-	records := c.read(ctx, all)
+	records := c.read(ctx, all, c.isCompacted(name))
 	for at, b := range all {
 		c.history.Served(at, b.start, b.stable, b.end, records[at])
 	}
@@ -106,8 +109,9 @@ func (c *Cluster) offsets(ctx context.Context, doing, topic string, ask func(con
 	}
 }
 
-// read reads partitions from start to end.
-func (c *Cluster) read(ctx context.Context, all map[check.Partition]bounds) map[check.Partition][]check.Record {
+// read reads partitions from start to end, or, where the last records may have been replaced,
+// until nothing comes any more.
+func (c *Cluster) read(ctx context.Context, all map[check.Partition]bounds, compacted bool) map[check.Partition][]check.Record {
 	from := map[string]map[int32]kgo.Offset{}
 	left := 0
 	for at, b := range all {
@@ -123,14 +127,17 @@ func (c *Cluster) read(ctx context.Context, all map[check.Partition]bounds) map[
 	defer client.Close()
 	records := map[check.Partition][]check.Record{}
 	for left > 0 {
-		fetches := client.PollFetches(ctx)
+		fetches, over := c.poll(ctx, client, compacted)
+		if over {
+			return records
+		}
 		c.require("read everything", fetches.Err())
 		fetches.EachRecord(func(r *kgo.Record) {
 			at := check.Partition{Topic: r.Topic, Index: r.Partition}
 			if r.Offset >= all[at].end {
 				return // produced since
 			}
-			records[at] = append(records[at], check.Record{Offset: r.Offset, Value: string(r.Value)})
+			records[at] = append(records[at], check.Record{Offset: r.Offset, Value: valueOf(r)})
 			if r.Offset == all[at].end-1 {
 				left--
 			}
@@ -139,11 +146,22 @@ func (c *Cluster) read(ctx context.Context, all map[check.Partition]bounds) map[
 	return records
 }
 
+// poll tells of a compacted topic that nothing came for a while.
+func (c *Cluster) poll(ctx context.Context, client *kgo.Client, compacted bool) (fetches kgo.Fetches, over bool) {
+	if !compacted {
+		return client.PollFetches(ctx), false
+	}
+	short, cancel := context.WithTimeout(ctx, judgeSilence)
+	defer cancel()
+	fetches = client.PollFetches(short)
+	return fetches, short.Err() != nil && ctx.Err() == nil
+}
+
 // known is what may lie in a data directory after an orderly stop. A -stray is a
 // partition directory whose creation a power cut has torn; a .tmp is a file that a crash
 // caught while it was written, one of each at most, since the next writing uses it again.
 var known = regexp.MustCompile(`^((\.lock|meta\.properties|\.kafka_cleanshutdown` +
-	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset|segment)-checkpoint)(\.tmp)?` +
+	`|(flushed-offset|recovery-point-offset|log-start-offset|replication-offset|segment|cleaner-offset)-checkpoint)(\.tmp)?` +
 	`|klamm-metadata(/.*)?` +
 	`|[a-z0-9_]+-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.tmp)?|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?)$`)
 

@@ -470,7 +470,7 @@ func (w *world) stopCleanly() {
 		return
 	}
 	w.report.Stops++
-	w.judge.files(true)
+	w.judge.files(leftByStop(offline))
 	w.broker = nil
 	for _, p := range w.producers {
 		p.disconnected()
@@ -485,5 +485,5 @@ func (w *world) stopCleanly() {
 			w.fail("CleanStop", "after a clean stop in epoch %d: epoch %d, clean %v", stopEpoch, epoch, clean)
 		}
 	}
-	w.judge.files(false)
+	w.judge.files(nil)
 }

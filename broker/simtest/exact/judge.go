@@ -315,18 +315,24 @@ var known = regexp.MustCompile(`^((\.lock|\.klamm_disk_failed|meta\.properties|\
 	`|t\d-\d+(\.[0-9a-f]{32}-(stray|delete))?(/(\d{20}\.(log|index|timeindex|txnindex|snapshot)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?))?` +
 	`|t\d-\d+\.[0-9a-f]{32}-(stray|delete)/\d{20}\.(log|index|timeindex|txnindex)\.(cleaned|swap))$`)
 
-// swapped is what a stop leaves to the next start: what puts a cleaned segment in place, when
-// there was no descriptor or the disk has failed.
-var swapped = regexp.MustCompile(`^t\d-\d+/\d{20}\.(log|index|timeindex|txnindex)\.swap$`)
+// leftByStop is what a stop leaves to the next start: a cleaned segment that is half in its
+// place, since there was no descriptor or the disk has failed.
+func leftByStop(failed bool) *regexp.Regexp {
+	suffix := "swap"
+	if failed {
+		suffix = "(cleaned|swap)"
+	}
+	return regexp.MustCompile(`^t\d-\d+/\d{20}\.(log|index|timeindex|txnindex)\.` + suffix + "$")
+}
 
-// files looks at every name in the directories.
-func (j *judge) files(stopped bool) {
+// files looks at every name in the directories. Left may be there as well; nil: nothing else.
+func (j *judge) files(left *regexp.Regexp) {
 	for _, dir := range j.w.plan.dirs {
-		j.list(dir, "", stopped)
+		j.list(dir, "", left)
 	}
 }
 
-func (j *judge) list(dir, below string, stopped bool) {
+func (j *judge) list(dir, below string, left *regexp.Regexp) {
 	entries, err := j.w.fs.ReadDir(dir + "/" + below)
 	if err != nil {
 		j.w.fail("NoUnknownFiles", "%v", err)
@@ -334,11 +340,11 @@ func (j *judge) list(dir, below string, stopped bool) {
 	}
 	for _, e := range entries {
 		name := below + e.Name()
-		if !known.MatchString(name) && !(stopped && swapped.MatchString(name)) {
+		if !known.MatchString(name) && (left == nil || !left.MatchString(name)) {
 			j.w.fail("NoUnknownFiles", "%s in %s", name, dir)
 		}
 		if e.IsDir() {
-			j.list(dir, name+"/", stopped)
+			j.list(dir, name+"/", left)
 		}
 	}
 }
