@@ -262,6 +262,13 @@ func (l *Log) unlockAlone() {
 	l.names.Unlock()
 }
 
+// swapCount is how many segments of the log have been replaced since it was opened.
+func (l *Log) swapCount() int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.swaps
+}
+
 func (l *Log) isSwapping() bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -107,10 +107,21 @@ func (m *Move) seal(now time.Time, hw offset.HighWatermark) error {
 	l.dir.marks.setRecovery(l.id, end)
 	l.dir.marks.setStart(l.id, int64(l.LogStart()))
 	l.dir.marks.setHighWatermark(l.id, int64(hw))
-	if err := l.dir.marks.raise(highWatermarkMarks); err != nil {
+	l.dir.marks.setCleaned(l.id, m.cleaned())
+	if err := l.dir.marks.raise(highWatermarkMarks, cleanedMarks); err != nil {
 		return l.dir.checkpointError(err)
 	}
 	return nil
+}
+
+// cleaned is up to where the copy is clean. If the original was cleaned while it was copied, the copy
+// has records of before: it must not lose the tombstones among them before what they delete, so
+// all of it is cleaned again.
+func (m *Move) cleaned() int64 {
+	if m.from.swapCount() != m.swaps {
+		return 0
+	}
+	return max(m.from.CleanedTo(), 0)
 }
 
 // takeOverProducers gives the copy the producers of the original. Its snapshot at the end is

@@ -52,6 +52,7 @@ import (
 type Move struct {
 	from, future *Log
 	truncations  int64   // of from that the copy has followed
+	swaps        int64   // of from when the copy began; -1 if an earlier run has begun it
 	config       *Config // of from that the copy has
 	fate         atomic.Int32
 }
@@ -67,17 +68,18 @@ const (
 // InvalidTopic if the name of its topic is too long, else the storage's.
 func (d *Dir) BeginMove(now time.Time, from *Log) (*Move, error) {
 	d.noteTime(now)
-	id := from.id
+	id, swaps := from.id, int64(-1)
 	d.mu.Lock()
 	future := d.futures[id.key()]
 	d.mu.Unlock()
 	if future == nil {
 		var err error
+		swaps = from.swapCount()
 		if future, err = d.createFuture(from); err != nil {
 			return nil, fmt.Errorf("move %s to %s: %w", id, d.o.Path, err)
 		}
 	}
-	return &Move{from: from, future: future, truncations: -1}, nil
+	return &Move{from: from, future: future, truncations: -1, swaps: swaps}, nil
 }
 
 // From is the log that is moved, Future its copy.
