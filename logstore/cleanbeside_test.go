@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,7 +76,8 @@ func TestCleaningBesideOthers(t *testing.T) {
 type besideRun struct {
 	t          *testing.T
 	what       string
-	at, places int
+	at         int
+	places     atomic.Int64 // what happens beside may come to places of its own
 	done       chan error
 	disk       vfs.FS
 	d, other   *Dir
@@ -107,7 +109,7 @@ func cleanBeside(t *testing.T, what string, at int) (met bool) {
 		Now: epochTime.Add(time.Minute), Bounds: bounds, Dirty: dirty, Map: compaction.NewOffsetMap(1<<20, 0.9), BufferBytes: 1,
 		Pace: func(int) error { b.place(); return nil },
 	})
-	if b.places < at {
+	if b.places.Load() < int64(at) {
 		return false
 	}
 	if did := <-b.done; did != nil {
@@ -132,7 +134,7 @@ func (b *besideRun) place() {
 	if b.at == 0 {
 		return
 	}
-	if b.places++; b.places != b.at {
+	if b.places.Add(1) != int64(b.at) {
 		return
 	}
 	go func() { b.done <- beside[b.what](b) }()
