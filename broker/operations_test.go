@@ -36,7 +36,7 @@ func TestOperationsQuoteWhatThereIs(t *testing.T) {
 
 // isLogLine knows a code span that has words and is neither command nor setting.
 func isLogLine(span string) bool {
-	for _, prefix := range []string{"klamm cluster", "klamm check-config", "klamm log ", "make ", "kafka-", "systemctl", "sum(", "rate("} {
+	for _, prefix := range []string{"klamm cluster", "klamm check-config", "klamm config ", "klamm log ", "klamm quota ", "make ", "kafka-", "systemctl", "sum(", "rate("} {
 		if strings.HasPrefix(span, prefix) {
 			return false
 		}
