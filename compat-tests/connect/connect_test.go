@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/klamm-mq/klamm/compat-tests/groups"
+	"github.com/klamm-mq/klamm/compat-tests/harness"
 )
 
 // files are what goes in and what has come out.
@@ -81,7 +82,7 @@ func (f *files) complete(context.Context) error {
 // A file comes out as it went in, also when its tasks move from one worker to another.
 // Nothing is lost when the broker or the worker is killed.
 func TestFileToFile(t *testing.T) {
-	broker := groups.StartCluster(t, "group.initial.rebalance.delay.ms=0")
+	broker := groups.StartCluster(t, append(harness.Cleaning(), "group.initial.rebalance.delay.ms=0")...)
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Address()))
 	if err != nil {
 		t.Fatal(err)
@@ -95,12 +96,18 @@ func TestFileToFile(t *testing.T) {
 	f.write(2000)
 	// A connector that has read as many lines as its batch holds keeps the rest until there
 	// are more.
-	a.connector("source", map[string]string{"connector.class": "FileStreamSource", "file": f.in, "topic": "lines", "batch.size": "100000"})
+	source := map[string]string{"connector.class": "FileStreamSource", "file": f.in, "topic": "lines", "batch.size": "100000"}
+	a.connector("source", source)
 	a.connector("sink", map[string]string{
 		"connector.class": "FileStreamSink", "file": f.out, "topics": "lines",
 		"consumer.override.auto.offset.reset": "earliest", "consumer.override.session.timeout.ms": "10000",
 	})
 	await(t, "the file is through", f.equal)
+	await(t, "what the worker keeps is compacted", func(context.Context) error {
+		f.write(10)
+		a.connector("source", source)
+		return compacted(broker.LogDir())
+	})
 	b := startWorker(t, "b", broker.Address())
 	await(t, "a second worker is in the group", func(ctx context.Context) error { return members(ctx, admin, 2) })
 	a.Stop()
@@ -149,6 +156,26 @@ func committed(ctx context.Context, admin *kadm.Client) error {
 	}
 	if total := g.Lag.Total(); total != 0 || len(g.Lag) == 0 {
 		return fmt.Errorf("the lag is %d, of %d topics", total, len(g.Lag))
+	}
+	return nil
+}
+
+// compacted expects the topics that the workers keep their configuration and offsets in to
+// be compacted so far that little is left of what there was at first.
+func compacted(dir string) error {
+	const enough = 10 // records
+	for topic, partitions := range map[string]int{"connect-configs": 1, "connect-offsets": 5} {
+		farthest := int64(-1)
+		for p := range partitions {
+			clean, err := harness.CleanUpTo(dir, topic, p)
+			if err != nil {
+				return err
+			}
+			farthest = max(farthest, clean)
+		}
+		if farthest < enough {
+			return fmt.Errorf("%s is clean up to %d", topic, farthest)
+		}
 	}
 	return nil
 }

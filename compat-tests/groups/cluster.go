@@ -2,6 +2,7 @@ package groups
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/klamm-mq/klamm/compat-tests/harness"
@@ -13,15 +14,18 @@ type Cluster interface {
 	Address() string
 	Kill()
 	Start()
+	LogDir() string
 }
 
 type klamm struct{ *harness.Broker }
 
 func (k klamm) Address() string { return k.Addr }
+func (k klamm) LogDir() string  { return filepath.Join(k.Dir, "data") }
 
 type kafka struct{ *java.Broker }
 
 func (k kafka) Address() string { return k.Addr }
+func (k kafka) LogDir() string  { return k.Dir() }
 
 // StartCluster starts klamm, or Apache Kafka if BROKER=kafka asks for it, with the
 // defaults of either but for settings, lines key=value.
