@@ -134,7 +134,17 @@ func decodeOne(raw []byte) (Batch, error) {
 
 // clock turns times into what can be compared: those that were written are relative to
 // the first one, those of the broker's clock are only there.
-type clock struct{ begin int64 }
+type clock struct {
+	begin    int64
+	anyEpoch bool // leader epochs are not compared
+}
+
+func (c clock) epoch(e int32) string {
+	if c.anyEpoch {
+		return "any"
+	}
+	return fmt.Sprint(e)
+}
 
 func (c clock) text(ms int64) string {
 	switch d := ms - c.begin; {
@@ -154,8 +164,8 @@ func (b Batch) lines(c clock) string {
 	if b.deleted != 0 {
 		first = "horizon"
 	}
-	fmt.Fprintf(&out, "%d-%d: %d records, epoch %d, attributes %#x, times %s to %s, producer %d epoch %d sequence %d\n",
-		b.FirstOffset, b.Last, b.NumRecords, b.PartitionLeaderEpoch, b.Attributes, first, c.text(b.MaxTimestamp), b.ProducerID, b.ProducerEpoch, b.FirstSequence)
+	fmt.Fprintf(&out, "%d-%d: %d records, epoch %s, attributes %#x, times %s to %s, producer %d epoch %d sequence %d\n",
+		b.FirstOffset, b.Last, b.NumRecords, c.epoch(b.PartitionLeaderEpoch), b.Attributes, first, c.text(b.MaxTimestamp), b.ProducerID, b.ProducerEpoch, b.FirstSequence)
 	for _, r := range b.Kept {
 		at := b.FirstTimestamp + r.TimestampDelta64
 		if b.Attributes&appendTime != 0 {

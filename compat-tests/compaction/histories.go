@@ -20,6 +20,8 @@ type History struct {
 	// whole segment, Kafka takes the time of its file for that of its records, and finds
 	// nothing (docs/divergence.md, emptied-segments).
 	Untimed bool
+	// AnyEpoch leaves leader epochs out: they count restarts.
+	AnyEpoch bool
 }
 
 // Codecs are all of them: none, gzip, snappy, lz4, zstd.

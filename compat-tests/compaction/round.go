@@ -88,7 +88,7 @@ func (w *Writer) times() (all []int64) {
 func (w *Writer) found(at int64) string {
 	w.t.Helper()
 	f := w.lookup(w.topic, 0, at)
-	return fmt.Sprintf("time %s: offset %d, %s, epoch %d, code %d\n", w.clock.text(at), f.Offset, w.clock.text(f.Timestamp), f.LeaderEpoch, f.ErrorCode)
+	return fmt.Sprintf("time %s: offset %d, %s, epoch %s, code %d\n", w.clock.text(at), f.Offset, w.clock.text(f.Timestamp), w.clock.epoch(f.LeaderEpoch), f.ErrorCode)
 }
 
 // separator begins each round in a text.
@@ -116,9 +116,18 @@ func (w *Writer) All() string {
 	var out strings.Builder
 	for _, r := range w.rounds {
 		out.WriteString(separator)
-		for _, p := range r {
-			out.WriteString(p.text)
-		}
+		out.WriteString(r.text())
+	}
+	return out.String()
+}
+
+// Last is what was found last.
+func (w *Writer) Last() string { return w.rounds[len(w.rounds)-1].text() }
+
+func (r round) text() string {
+	var out strings.Builder
+	for _, p := range r {
+		out.WriteString(p.text)
 	}
 	return out.String()
 }

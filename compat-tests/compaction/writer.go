@@ -149,7 +149,7 @@ func Configs() []string {
 
 // On writes an empty partition; the first record has the time begin.
 func On(c *Client, topic string, partition int32, begin time.Time) *Writer {
-	return &Writer{Client: c, topic: topic, partition: partition, clock: clock{begin.UnixMilli()}, next: map[int64]int32{}}
+	return &Writer{Client: c, topic: topic, partition: partition, clock: clock{begin: begin.UnixMilli()}, next: map[int64]int32{}}
 }
 
 // Play writes a history to a topic of its name; dir is the log directory of the broker.
@@ -157,7 +157,7 @@ func Play(c *Client, dir string, h History, begin time.Time) *Writer {
 	c.t.Helper()
 	c.Create(h.Name, 1, append(Configs(), h.Configs...)...)
 	w := On(c, h.Name, 0, begin)
-	w.dir, w.untimed = dir, h.Untimed
+	w.dir, w.untimed, w.clock.anyEpoch = dir, h.Untimed, h.AnyEpoch
 	h.Write(w)
 	return w
 }
