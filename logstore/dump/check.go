@@ -99,10 +99,14 @@ func (c *checker) partition(dir string) {
 		c.unreadable(dir, err)
 		return
 	}
-	var bases []int64
+	var bases, swaps []int64
 	for _, entry := range names {
 		name := filepath.Join(dir, entry.Name())
 		base, suffix, ok := segment.ParseFileName(entry.Name())
+		if b, kind, stage, staged := segment.ParseStagedName(entry.Name()); staged && stage == segment.Swap && kind == segment.LogSuffix {
+			swaps = append(swaps, b)
+			c.note(Problem{File: name, Reason: "a compaction was cut off while it put this segment in place; the next start of a broker finishes it"})
+		}
 		switch {
 		case ok && suffix == segment.LogSuffix:
 			bases = append(bases, base)
@@ -116,11 +120,12 @@ func (c *checker) partition(dir string) {
 		}
 	}
 	slices.Sort(bases)
-	c.segments(dir, bases)
+	c.segments(dir, bases, swaps)
 }
 
-// segments checks that each begins where the one before it ends, and the promises.
-func (c *checker) segments(dir string, bases []int64) {
+// segments checks that each begins where the one before it ends, and the promises. Of those that a
+// segment named .swap is about to replace some may be gone already.
+func (c *checker) segments(dir string, bases, swaps []int64) {
 	if len(bases) == 0 {
 		return
 	}
@@ -136,6 +141,7 @@ func (c *checker) segments(dir string, bases []int64) {
 		switch {
 		case base < end:
 			c.damage(Problem{File: s.name, Reason: fmt.Sprintf("it begins at offset %d, but the segment before it ends at %d", base, end)})
+		case base > end && slices.ContainsFunc(swaps, func(b int64) bool { return b < base }):
 		case base > end:
 			c.gap(s.name, 0, fmt.Sprintf("offsets %d to %d are missing between segments", end, base-1))
 		}

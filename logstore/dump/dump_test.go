@@ -287,3 +287,22 @@ func TestJSONIsNotMadeForPagesOfTheWeb(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// TestCheckKnowsSwaps: what a compaction was about to put in place explains a segment that is gone.
+func TestCheckKnowsSwaps(t *testing.T) {
+	fsys := written(t)
+	const dir = "/data/orders-0/"
+	if err := fsys.Remove(dir + "00000000000000000006.log"); err != nil {
+		t.Fatal(err)
+	}
+	o := dump.Options{FS: fsys, Codecs: batch.NewCodecs(batch.CodecsOptions{}), GapsAreDamage: true}
+	if got := checked(o, "/data"); !strings.Contains(got, "damage: ") || !strings.Contains(got, "are missing between segments") {
+		t.Errorf("without one:\n%s", got)
+	}
+	if err := vfs.WriteFileAtomic(fsys, dir+"00000000000000000000.log.swap", []byte("whatever")); err != nil {
+		t.Fatal(err)
+	}
+	if got := checked(o, "/data"); strings.Contains(got, "are missing between segments") || !strings.Contains(got, "note: ") || !strings.Contains(got, ".log.swap") {
+		t.Errorf("with one:\n%s", got)
+	}
+}
