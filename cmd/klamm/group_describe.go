@@ -291,10 +291,10 @@ func bounds(ctx context.Context, admin *kadm.Client, rows []lagRow) (begins, end
 	if len(topics) == 0 {
 		return nil, nil, nil
 	}
-	if begins, err = admin.ListStartOffsets(ctx, topics...); err != nil {
+	if begins, err = partly(admin.ListStartOffsets(ctx, topics...)); err != nil {
 		return nil, nil, err
 	}
-	ends, err = admin.ListEndOffsets(ctx, topics...)
+	ends, err = partly(admin.ListEndOffsets(ctx, topics...))
 	return begins, ends, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +76,43 @@ func (c *command) exits(code int, stdout, stderr string) {
 	case <-time.After(time.Minute):
 		c.t.Fatal("the command does not end")
 	}
+}
+
+// A partition whose only replica is damaged has no leader. It is described all the same, and so
+// are the others.
+func TestDescribeWithoutALeader(t *testing.T) {
+	dir := t.TempDir()
+	cfg, _, err := configs.Load(configs.Sources{Set: []string{"listeners=PLAINTEXT://127.0.0.1:0", "admin.listener=", "log.dirs=" + dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func() (*broker.Broker, string) {
+		b, err := broker.Start(t.Context(), cfg, broker.DefaultEnv())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b, b.Addr("PLAINTEXT").String()
+	}
+	b, addr := begin()
+	for _, topic := range []string{"damaged", "whole"} {
+		c := start(t, "produce", topic, "-b", addr)
+		c.write("one\n")
+		_ = c.in.Close()
+		c.exits(0, "", "")
+	}
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "damaged-0", "00000000000000000000.log")
+	if err := os.Truncate(name, 10); err != nil {
+		t.Fatal(err)
+	}
+	b, addr = begin()
+	defer func() { _ = b.Stop(context.Background()) }()
+	start(t, "topic", "describe", "damaged", "whole", "-b", addr).exits(0, `TOPIC    PARTITION  LEADER  EPOCH  REPLICAS  IN SYNC  START  END
+damaged  0          none    2      1                  ?      ?
+whole    0          1       1      1         1        0      1
+`, "")
 }
 
 // waitForRecords waits until a topic holds n records.

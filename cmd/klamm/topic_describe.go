@@ -68,10 +68,10 @@ func describeTopics(ctx context.Context, std streams, output string, admin *kadm
 	}
 	var begins, ends kadm.ListedOffsets
 	if len(topics) > 0 { // none would be all
-		if begins, err = admin.ListStartOffsets(ctx, topics.Names()...); err != nil {
+		if begins, err = partly(admin.ListStartOffsets(ctx, topics.Names()...)); err != nil {
 			return err
 		}
-		if ends, err = admin.ListEndOffsets(ctx, topics.Names()...); err != nil {
+		if ends, err = partly(admin.ListEndOffsets(ctx, topics.Names()...)); err != nil {
 			return err
 		}
 	}
@@ -152,6 +152,14 @@ func nodeList(ids []int32) cell { return cell{ids, nodes(ids)} }
 
 func nodes(ids []int32) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", ",")
+}
+
+// partly takes offsets also where some leaders could not be asked, or there is none.
+func partly(offsets kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
+	if _, some := errors.AsType[*kadm.ShardErrors](err); some {
+		return offsets, nil
+	}
+	return offsets, err
 }
 
 // offsetCell is an offset, or "?" where the leader did not tell.
