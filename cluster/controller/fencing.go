@@ -173,7 +173,11 @@ func (s *state) replicasFailed(n *session, broker int32, failed []FailedReplica)
 		}
 		since, told := known[id]
 		n.failed[id] = since
-		r, changed := s.replicaFailed(topicPartition{t, p}, broker, told && p.LeaderEpoch >= since)
+		tp := topicPartition{t, p}
+		if !told && s.isLast(p, broker) {
+			s.opts.Logger.Error("the last replica that may have every record has failed", "topic", t.Name, "partition", p.Index, "broker", broker)
+		}
+		r, changed := s.replicaFailed(tp, broker, told && p.LeaderEpoch >= since)
 		if changed {
 			records = append(records, r)
 		}
@@ -194,17 +198,18 @@ func (s *state) replicasFailed(n *session, broker int32, failed []FailedReplica)
 func (s *state) replicaFailed(tp topicPartition, broker int32, told bool) (metadata.PartitionChangeRecord, bool) {
 	p := tp.partition
 	c := s.change(tp, func(r int32) bool { return r != broker && s.mayLead(tp, r) })
-	if vouching := slices.Concat(p.ISR, p.ELR); len(exclude(vouching, []int32{broker})) == 0 {
-		r, changed := changeRecord(tp.topic.ID, p, c.without(broker).build())
-		if changed {
-			s.opts.Logger.Error("the last replica that may have every record has failed", "topic", tp.topic.Name, "partition", p.Index, "broker", broker)
-		}
-		return r, changed
+	if s.isLast(p, broker) {
+		return changeRecord(tp.topic.ID, p, c.without(broker).build())
 	}
 	c.lost(broker)
 	again := told && !slices.Contains(p.ISR, broker) && !slices.Contains(p.ELR, broker)
 	c.newEpoch = !again && p.Leader != metadata.NoLeader // else the next election brings one
 	return changeRecord(tp.topic.ID, p, c.build())
+}
+
+// isLast reports whether no other replica is known to have what was acknowledged.
+func (s *state) isLast(p *metadata.Partition, broker int32) bool {
+	return len(exclude(slices.Concat(p.ISR, p.ELR), []int32{broker})) == 0
 }
 
 // usableAgain gives leaders to partitions without one, of which a replica had failed before
