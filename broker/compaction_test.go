@@ -1,8 +1,11 @@
 package broker_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +131,29 @@ func TestCompactedTopicKeepsTheLastOfEachKey(t *testing.T) {
 		m.Start(t)
 		check("eager", true)
 		check("lazy", true)
+	})
+}
+
+// With log.cleaner.enable=false nothing is compacted, as in Kafka 4.4, and the log says so.
+func TestWithoutACleanerNothingIsCompacted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, values = 10, 50
+		var log bytes.Buffer
+		m := brokertest.NewMachine(t)
+		m.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		m.Settings = append(m.Settings, "log.cleaner.enable=false")
+		b := m.Start(t)
+		client := newClient(t, m)
+		createCompacted(t, client, "t", nil)
+		produceKeys(t, client, "t", keys, values)
+		time.Sleep(10 * time.Minute)
+		if records, _ := readKeys(t, m, "t"); records != keys*values {
+			t.Errorf("%d of %d records are left", records, keys*values)
+		}
+		brokertest.Stop(t, b)
+		if !strings.Contains(log.String(), "log.cleaner.enable is false") {
+			t.Error("no warning")
+		}
 	})
 }
 
