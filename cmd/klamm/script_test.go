@@ -42,6 +42,7 @@ func mainOnTerminal() {
 //	end NAME                     SIGTERM; it must end with exit code 0
 //	crash NAME                   SIGKILL
 //	said NAME TEXT               TEXT is in what the broker NAME has said
+//	content NAME                 the broker NAME has warned of nothing but a slow machine
 //	eased NAME                   the broker NAME has the timer slack that suits one
 //	exitcode N PROGRAM ARG...    exec, with an exit code that is expected
 //	until REGEXP PROGRAM ARG...  exec again and again until its output matches; with ! until it does not
@@ -65,6 +66,7 @@ func TestScripts(t *testing.T) {
 			"end":      func(ts *testscript.TestScript, neg bool, args []string) { endBroker(ts, args[0], syscall.SIGTERM, 0) },
 			"crash":    func(ts *testscript.TestScript, neg bool, args []string) { endBroker(ts, args[0], syscall.SIGKILL, -1) },
 			"said":     said,
+			"content":  content,
 			"eased":    eased,
 			"exitcode": exitCode,
 			"until":    until,
@@ -140,6 +142,15 @@ func endBroker(ts *testscript.TestScript, name string, signal syscall.Signal, wa
 	}
 	if code := cmd.ProcessState.ExitCode(); code != want {
 		ts.Fatalf("broker %s: exit code %d, want %d\n%s", name, code, want, ts.ReadFile(name+".log"))
+	}
+}
+
+func content(ts *testscript.TestScript, neg bool, args []string) {
+	for line := range strings.Lines(ts.ReadFile(args[0] + ".log")) {
+		warns := strings.Contains(line, `"level":"WARN"`) && !strings.Contains(line, `"the start is slow: `)
+		if warns || strings.Contains(line, `"level":"ERROR"`) {
+			ts.Fatalf("broker %s has warned: %s", args[0], line)
+		}
 	}
 }
 
