@@ -21,10 +21,10 @@ type party struct {
 	start, stop func()
 }
 
-func parties(t *testing.T) [2]*party {
+func parties(t *testing.T, settings ...string) [2]*party {
 	t.Helper()
-	klamm := harness.Start(t)
-	kafka := java.StartBroker(t, harness.FreePort(t), harness.FreePort(t))
+	klamm := harness.Start(t, settings...)
+	kafka := java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), settings...)
 	return [2]*party{
 		{"Klamm", klamm.Addr, filepath.Join(klamm.Dir, "data"), klamm.Start, func() {
 			if code := klamm.Stop(); code != 0 {
