@@ -37,19 +37,21 @@ func (w *world) app(name string, session time.Duration) *java.Process {
 }
 
 // Each word is counted once, whoever counts: one instance, two of them, one that has to
-// restore everything from the changelog. Nothing is lost when an instance is killed, and
+// restore everything from the changelog, which is compacted meanwhile. Nothing is lost when an instance is killed, and
 // nothing when the broker is.
 func TestWordCount(t *testing.T) {
 	w := newWorld(t)
 	a := w.app("a", long)
 	w.write(1000)
 	w.await("one instance has counted", w.exact)
+	w.await("the changelog is compacted", w.compacted(w.ends()))
 
 	b := w.app("b", long)
 	b.Await("^state RUNNING")
 	a.Await("^state REBALANCING")
 	w.write(1000)
 	w.await("two have", w.exact)
+	w.await("what both have written is compacted", w.compacted(w.ends()))
 	a.Stop()
 	w.write(1000)
 	w.await("the other has, with what it has restored", w.exact)
@@ -63,6 +65,7 @@ func TestWordCount(t *testing.T) {
 	w.await("a new one counts", w.counting)
 	w.cluster.Kill()
 	w.cluster.Start()
+	w.await("the changelog is compacted further", w.compacted(w.ends()))
 	w.write(1000)
 	w.await("counting goes on after the broker was killed", w.complete)
 	c.Kill()

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/klamm-mq/klamm/compat-tests/groups"
+	"github.com/klamm-mq/klamm/compat-tests/harness"
 )
 
 const (
@@ -40,7 +41,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: groups.StartCluster(t, "group.initial.rebalance.delay.ms=0"), want: map[string]int64{}, counts: map[string]int64{}}
+	settings := append(harness.Cleaning(), "group.initial.rebalance.delay.ms=0")
+	w := &world{t: t, cluster: groups.StartCluster(t, settings...), want: map[string]int64{}, counts: map[string]int64{}}
 	var err error
 	w.client, err = kgo.NewClient(kgo.SeedBrokers(w.cluster.Address()), kgo.DefaultProduceTopic("lines"), kgo.ConsumeTopics("counts"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AlwaysRetryEOF(), kgo.MetadataMinAge(100*time.Millisecond))
@@ -131,6 +133,36 @@ func (w *world) counting(context.Context) error {
 		return errors.New("nothing new is counted")
 	}
 	return nil
+}
+
+// compacted tells whether the changelog is, up to where its segments end that there were
+// before; as long as it is not, more lines are written.
+func (w *world) compacted(before map[int32]int64) func(context.Context) error {
+	return func(context.Context) error {
+		for p, end := range before {
+			clean, err := harness.CleanUpTo(w.cluster.LogDir(), changelog, int(p))
+			if err != nil {
+				return err
+			}
+			if clean < end {
+				w.write(10)
+				return fmt.Errorf("partition %d is clean up to %d, its end was %d", p, clean, end)
+			}
+		}
+		return nil
+	}
+}
+
+// ends are those of the changelog's partitions.
+func (w *world) ends() map[int32]int64 {
+	w.t.Helper()
+	listed, err := w.admin.ListEndOffsets(w.t.Context(), changelog)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ends := map[int32]int64{}
+	listed.Each(func(o kadm.ListedOffset) { ends[o.Partition] = o.Offset })
+	return ends
 }
 
 // complete tells whether each word was counted at least as often as it was written, and
