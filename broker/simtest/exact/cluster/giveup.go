@@ -39,14 +39,16 @@ func (p *producer) giveUp() {
 // outOfOrder looks at a batch that a broker has just refused as out of order. If everything
 // before it is acknowledged, its turn has come, whoever leads: unless it was appended and the
 // answer was lost, and the log start has passed it since. A replica that begins at such a
-// start knows of what came after the batch only. Or what was sent before is lost by an unclean
-// election. Kafka's clients meet the same.
+// start knows of what came after the batch only; so does one that has fetched a log from which a
+// cleaning had taken the batch: it leaves the last of each producer alone. Or what was sent before
+// is lost by an unclean election. Kafka's clients meet the same.
 func (p *producer) outOfOrder(at *partition, b *produced, err error) {
 	if !errors.Is(err, kafkaerr.OutOfOrderSequenceNumber) || len(p.unacked) == 0 || p.unacked[0] != b {
 		return
 	}
 	v := p.w.judge.parts[p.part.id]
-	b.excused = b.appended && b.at < int64(at.log.LogStart()) || v != nil && v.lost[p.value(b.base-1)]
+	b.excused = b.appended && b.at < int64(at.log.LogStart()) || v != nil && v.lost[p.value(b.base-1)] ||
+		b.appended && v != nil && v.cleaned.MayMiss(b.at, b.at+int64(b.count))
 	if !b.excused && p.w.judge.leadsNow(at) {
 		p.w.fail("SequencesContiguous", "%s: batch %d of %s is out of order, though everything before it is acknowledged: %v", p.name, b.base, p.part, err)
 	}
