@@ -56,9 +56,9 @@ func each(klamm, kafka *side, look func(ctx context.Context, from, to *side) err
 
 // Both sides have what the other has, also after MirrorMaker was away.
 func TestMirrorMaker(t *testing.T) {
-	const hurry = "group.initial.rebalance.delay.ms=0"
-	klamm := newSide(t, "klamm", harness.Start(t, hurry).Addr, "orders")
-	kafka := newSide(t, "kafka", java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), hurry).Addr, "payments")
+	hurry := append(harness.Cleaning(), "group.initial.rebalance.delay.ms=0")
+	klamm := newSide(t, "klamm", harness.Start(t, hurry...).Addr, "orders")
+	kafka := newSide(t, "kafka", java.StartBroker(t, harness.FreePort(t), harness.FreePort(t), hurry...).Addr, "payments")
 	sides := []*side{klamm, kafka}
 	for _, s := range sides {
 		s.write()
