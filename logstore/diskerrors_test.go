@@ -186,6 +186,9 @@ func newErrorBench(t *testing.T, do string) *errorBench {
 		e.mustSend(3)
 		return e
 	}
+	if do == "clean" { // one that stays; what has no key goes
+		appendKeyed(t, e.l, epochTime, kv{"key", "value"})
+	}
 	for range 11 {
 		e.mustSend(1)
 		e.d.Flush()

@@ -82,7 +82,9 @@ func (l *Log) Roll(now time.Time) error {
 	if err := l.roll(now, l.end()); err != nil {
 		return err
 	}
-	l.appended(now, l.config.Load(), true)
+	if l.appended(now, l.config.Load(), true) {
+		l.dir.wantFlush(l)
+	}
 	return nil
 }
 
