@@ -270,6 +270,9 @@ oracle-compaction: ## what the log cleaner leaves, beside that of a running Kafk
 .PHONY: oracle-compaction-record
 oracle-compaction-record: ## record again what Kafka's cleaner leaves, from two fresh Kafkas that must agree (the same)
 	cd compat-tests && $(GO) test -count=1 -timeout 60m -run '^TestRecord$$' ./compaction
+.PHONY: cleaner
+cleaner: ## RUNS (1000) random logs compacted by Kafka's own classes and by ours (needs Java, and Maven once)
+	cd compat-tests && SEED=$(SEED) RUNS=$(RUNS) $(GO) test -count=1 -timeout 60m -v ./cleaner
 
 .PHONY: exchange
 exchange: ## segments of Klamm served by Kafka, and the other way round (needs Java, and Maven once)
