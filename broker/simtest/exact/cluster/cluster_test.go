@@ -82,7 +82,7 @@ func TestSeeds(t *testing.T) {
 		{"moves between directories", total.Moved, *seeds / 8},
 		{"cleanings", total.Cleaned, *seeds},
 		{"records that cleanings removed", total.Removed, *seeds * 8},
-		{"cleanings that were overtaken", total.Overtaken, *seeds / 200},
+		{"cleanings that were overtaken", total.Overtaken, *seeds / 1000},
 		{"moves that a later process went on with", total.Resumed, *seeds / 300},
 		{"unclean elections", total.Unclean, *seeds / 20},
 		{"promises broken by unclean elections", total.Lost, *seeds / 20},
