@@ -99,6 +99,7 @@ func (d *Dir) namesOfOthers(ids []ID) map[checkpoint.TopicPartition]bool {
 // they are gone is made durable before: a process that was killed may have renamed them.
 // Without a descriptor for that, the next start does it.
 func (d *Dir) forgetAbsent(names map[checkpoint.TopicPartition]bool, have map[checkpoint.TopicIDPartition]bool) error {
+	d.marks.keepLost(names, have)
 	if !d.marks.knowsOthers(names, have) {
 		return nil
 	}

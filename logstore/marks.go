@@ -226,6 +226,26 @@ func (m *marks) byName() map[markFile]map[checkpoint.TopicPartition]int64 {
 }
 
 // knowsOthers tells whether prune and pruneSegments would find anything.
+// keepLost counts logs as there that are missing though they were flushed, on a disk that is not
+// mounted say: when they are back, all that is known of them has to be. Without its log start
+// one would seem to have lost its beginning. A flushed offset does not tell the name, so all
+// names with its partition's number stay.
+func (m *marks) keepLost(names map[checkpoint.TopicPartition]bool, have map[checkpoint.TopicIDPartition]bool) {
+	lost := map[int32]bool{}
+	for key, flushed := range m.flushed {
+		if flushed > 0 && !have[key] {
+			lost[key.Partition], have[key] = true, true
+		}
+	}
+	for _, of := range m.byName() {
+		for name := range of {
+			if lost[name.Partition] {
+				names[name] = true
+			}
+		}
+	}
+}
+
 func (m *marks) knowsOthers(names map[checkpoint.TopicPartition]bool, have map[checkpoint.TopicIDPartition]bool) bool {
 	for _, of := range m.byName() {
 		for name := range of {
