@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -148,6 +150,7 @@ func noise(seed uint64, size int) string {
 func appendTimes(w *Writer) {
 	for i := range uint64(12) {
 		w.Append(Codecs[i%5], KV(fmt.Sprint("k", i%4), noise(i, 200_000)), KV(fmt.Sprint("own", i), "x"), KV("all", "x"))
+		nextMillisecond() // or which record has the largest time depends on the machine
 		w.Append(0, Tombstone(fmt.Sprint("t", i%3)))
 	}
 	bases, err := bases(w.dir, w.topic, 0)
@@ -155,6 +158,13 @@ func appendTimes(w *Writer) {
 		w.t.Fatal(err)
 	}
 	w.CompactTo(bases[len(bases)-1])
+}
+
+// nextMillisecond returns when the clock, which is the broker's too, shows another one.
+func nextMillisecond() {
+	for begin := time.Now().UnixMilli(); time.Now().UnixMilli() == begin; {
+		runtime.Gosched()
+	}
 }
 
 // large fills several segments, also with what is left.
