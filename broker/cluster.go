@@ -128,7 +128,7 @@ func (b *Broker) joinCluster(context.Context) error {
 		options.Lost = b.suspects.Lost // where it is a broker as well
 	}
 	b.channel = node.NewChannel(options)
-	b.onStop(func(context.Context) error {
+	b.onStop("connections to the controller", func(context.Context) error {
 		b.channel.Close()
 		return nil
 	})
@@ -163,7 +163,7 @@ func (b *Broker) localController() handlers.LocalController {
 // keepMembers founds the cluster, if nobody has, and keeps its members what they should be.
 func (b *Broker) keepMembers() {
 	ctx, cancel := context.WithCancel(context.Background())
-	b.onStop(func(context.Context) error {
+	b.onStop("members of the metadata log", func(context.Context) error {
 		cancel()
 		return nil
 	})
@@ -248,7 +248,7 @@ func (b *Broker) registerController() error {
 	if b.votersVary() && b.cfg.Quorum.AutoJoin {
 		b.tasks.Go(func() { b.voting(listeners).Keep(ctx) })
 	}
-	b.onStop(func(context.Context) error {
+	b.onStop("registration of the controller", func(context.Context) error {
 		cancel()
 		return nil
 	})

@@ -42,7 +42,7 @@ func (b *Broker) startController(context.Context) error {
 		Rand:                     rng, IDs: b.env.Entropy, Logger: b.loggers.logger("klamm.controller"), Registerer: b.env.Registry,
 	})
 	b.tasks.Go(func() { b.controller.Run(context.Background()) })
-	b.onStop(func(context.Context) error {
+	b.onStop("controller", func(context.Context) error {
 		b.controller.Close()
 		return nil
 	})
@@ -182,7 +182,7 @@ func (b *Broker) makeNode(options node.Options) {
 	b.membership.set(b.node)
 	b.failures.reportTo(b.node)
 	b.assignments.reportTo(b.node)
-	b.onStop(func(context.Context) error {
+	b.onStop("node", func(context.Context) error {
 		b.node.Close()
 		return nil
 	})

@@ -92,7 +92,7 @@ func (b *Broker) makeSuspects() {
 		Logger: b.loggers.logger("klamm.node"), Registerer: b.env.Registry,
 	})
 	b.published.suspects = b.suspects
-	b.onStop(func(context.Context) error {
+	b.onStop("suspects", func(context.Context) error {
 		b.suspects.Close()
 		return nil
 	})

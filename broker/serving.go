@@ -19,7 +19,7 @@ import (
 // openListeners binds every listener, and the admin listener. Those of controllers stay
 // closed on a node that nobody else talks to.
 func (b *Broker) openListeners(ctx context.Context) error {
-	b.onStop(func(context.Context) error {
+	b.onStop("sockets", func(context.Context) error {
 		for _, l := range slices.Concat(b.listeners, b.controlListeners) {
 			_ = l.bound.Close() // the server has closed what it served
 		}
@@ -51,7 +51,7 @@ func (b *Broker) openListeners(ctx context.Context) error {
 	b.console = console.Start(admin, console.Options{
 		Metrics: b.env.Registry, Ready: b.Ready, Notices: b.Notices, Backup: b.backup, Logger: b.loggers.logger("klamm.console"),
 	})
-	b.onStop(func(ctx context.Context) error { return b.console.Shutdown(ctx) })
+	b.onStop("admin listener", func(ctx context.Context) error { return b.console.Shutdown(ctx) })
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (b *Broker) makeServer() error {
 		b.server.SetConnectionLimits(b.limits(cfg))
 		b.setConnectionRates(cfg)
 	})
-	b.onStop(b.stopServer)
+	b.onStop("listeners", b.stopServer)
 	return nil
 }
 
@@ -90,21 +90,21 @@ func (b *Broker) startServer(context.Context) error {
 	if err := b.makeHandlers(); err != nil {
 		return err
 	}
-	b.onStop(func(context.Context) error {
+	b.onStop("handlers", func(context.Context) error {
 		b.handlers.Close()
 		return nil
 	})
 	b.gate.serve = b.handlers
 	close(b.gate.open)
-	b.onStop(b.stopServer)
+	b.onStop("listeners", b.stopServer)
 	for _, l := range b.listeners {
 		if !b.servesEarly(l) {
 			b.serveClients(l)
 		}
 	}
-	b.onStop(b.closeCoordinators)
-	b.onStop(b.resign)
-	b.onStop(b.controlledShutdown)
+	b.onStop("coordinators", b.closeCoordinators)
+	b.onStop("leadership of the metadata log", b.resign)
+	b.onStop("controlled shutdown", b.controlledShutdown)
 	return nil
 }
 

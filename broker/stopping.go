@@ -23,12 +23,15 @@ const (
 
 // ending ends a part of the broker that has been started.
 type ending struct {
+	what     string
 	end      func(context.Context) error
 	patience time.Duration // 0: that of any step
 }
 
 // onStop registers what ends a part that has been started.
-func (b *Broker) onStop(end func(context.Context) error) { b.undo = append(b.undo, ending{end: end}) }
+func (b *Broker) onStop(what string, end func(context.Context) error) {
+	b.undo = append(b.undo, ending{what: what, end: end})
+}
 
 // Stop ends the broker: leaderships are handed over where there is another broker,
 // requests under way are answered, everything is flushed. What is not done when ctx
@@ -54,8 +57,9 @@ func (b *Broker) shutdown(ctx context.Context) error {
 	patience := stepPatience
 	for i := len(b.undo) - 1; i >= 0; i-- {
 		e := b.undo[i]
-		err, ended := within(max(patience, e.patience), func() error { return e.end(ctx) })
+		err, ended := within(max(patience, e.patience), e.what, func() error { return e.end(ctx) })
 		if !ended {
+			b.log.Error("a part of the broker does not end, and is left behind", "part", e.what)
 			patience = hungPatience
 		}
 		if err != nil {
@@ -63,7 +67,7 @@ func (b *Broker) shutdown(ctx context.Context) error {
 		}
 	}
 	b.undo = nil
-	err, ended := within(patience, func() error { b.tasks.Wait(); return nil })
+	err, ended := within(patience, "tasks", func() error { b.tasks.Wait(); return nil })
 	if !ended || patience == hungPatience {
 		b.log.Error("a disk hangs: whoever waits for it is left behind, this is no clean stop")
 	}
@@ -71,7 +75,7 @@ func (b *Broker) shutdown(ctx context.Context) error {
 }
 
 // within does something, and tells whether it has ended in time.
-func within(patience time.Duration, do func() error) (err error, ended bool) {
+func within(patience time.Duration, what string, do func() error) (err error, ended bool) {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
 	timer := time.NewTimer(patience)
@@ -80,6 +84,6 @@ func within(patience time.Duration, do func() error) (err error, ended bool) {
 	case err := <-done:
 		return err, true
 	case <-timer.C:
-		return fmt.Errorf("stop: a part of the broker has not ended after %s: %w", patience, kafkaerr.KafkaStorageError), false
+		return fmt.Errorf("stop: %s: not ended after %s: %w", what, patience, kafkaerr.KafkaStorageError), false
 	}
 }

@@ -38,7 +38,7 @@ func (b *Broker) openDirectories(context.Context) error {
 	pool := segment.NewFilePool(segment.PoolOptions{
 		MaxOpenFiles: b.descriptors.idleFiles, MaxFiles: b.descriptors.files, Registerer: b.env.Registry,
 	})
-	b.onStop(b.releaseDirectories)
+	b.onStop("log directories", b.releaseDirectories)
 	var errs []error
 	for _, path := range b.partitionDirs() {
 		dir, err := b.openDirectory(path, pool)
@@ -159,7 +159,7 @@ func (b *Broker) openMetadata(context.Context) error {
 	if b.metalog, err = metalog.Open(options); err != nil {
 		return err
 	}
-	b.onStop(func(context.Context) error { return b.metalog.Close() })
+	b.onStop("metadata log", func(context.Context) error { return b.metalog.Close() })
 	return nil
 }
 
@@ -191,9 +191,9 @@ func (b *Broker) makePartitions() {
 		}
 		b.replicas.SetCleaner(b.cleanerSettings(cfg.Cleaner))
 	})
-	b.undo = append(b.undo, ending{func(context.Context) error { return b.replicas.Close(b.lastEpoch()) }, replicasPatience})
+	b.undo = append(b.undo, ending{"replicas", func(context.Context) error { return b.replicas.Close(b.lastEpoch()) }, replicasPatience})
 	b.groups = b.newGroupRuntime()
-	b.onStop(b.closeCoordinators)
+	b.onStop("coordinators", b.closeCoordinators)
 }
 
 // missingPaths are the log directories that could not be opened.
