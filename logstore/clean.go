@@ -52,8 +52,8 @@ type CleanStats struct {
 	MapUtilization float64
 }
 
-// ErrOvertaken ends a cleaning whose log was truncated, closed or moved, or has lost segments
-// to retention meanwhile. What was not put in place has been thrown away.
+// ErrOvertaken ends a cleaning whose log was truncated, closed or moved, has lost segments to
+// retention, or is no longer to be compacted. What was not put in place has been thrown away.
 var ErrOvertaken = fmt.Errorf("the log was changed while it was cleaned: %w", kafkaerr.KafkaStorageError)
 
 // Cleanable tells what of the log can be cleaned now: nothing if CleanableBytes is 0. It
@@ -324,6 +324,9 @@ func (c *cleanPass) progress(bytes int) error {
 func (c *cleanPass) overtaken() error {
 	if err := c.log.usable(); err != nil {
 		return err
+	}
+	if !c.log.config.Load().Compact {
+		return ErrOvertaken
 	}
 	c.log.mu.RLock()
 	defer c.log.mu.RUnlock()

@@ -67,7 +67,8 @@ func (s *swap) steps() []func() error {
 }
 
 // beginSwap makes a swap known, unless the log has changed since its sources were read: then it
-// is ErrOvertaken. A truncation may have left them all, and cut the last one.
+// is ErrOvertaken. A truncation may have left them all, and cut the last one. Who has been told
+// that the log is no longer compacted finds in it whatever was there.
 func (l *Log) beginSwap(sources []*segment.Segment, end int64, cleaned *segment.Segment, truncations int64) (*swap, error) {
 	l.writer.Lock()
 	defer l.writer.Unlock()
@@ -76,7 +77,7 @@ func (l *Log) beginSwap(sources []*segment.Segment, end int64, cleaned *segment.
 	switch {
 	case l.closed:
 		return nil, ErrClosed
-	case l.swap != nil || l.marks.ceiling != noCeiling || l.marks.truncations != truncations || indexOf(l.segs, sources) < 0:
+	case !l.config.Load().Compact, l.swap != nil || l.marks.ceiling != noCeiling || l.marks.truncations != truncations || indexOf(l.segs, sources) < 0:
 		return nil, ErrOvertaken
 	}
 	l.swap = &swap{log: l, sources: sources, end: end, cleaned: cleaned, running: make(chan struct{})}

@@ -33,6 +33,7 @@ func (m *Move) Finish(now time.Time, hw offset.HighWatermark) (*Log, error) {
 	delete(l.dir.futures, l.id.key())
 	l.dir.mu.Unlock()
 	l.dir.register(l)
+	l.noteUncleaned()
 	l.dir.o.Logger.Info("partition moved", "from", m.from.path, "to", l.path, "end", l.LogEnd())
 	return l, nil
 }
