@@ -82,6 +82,11 @@ func TestOddTransactionIndexes(t *testing.T) {
 			func(x []segment.AbortedTxn) []segment.AbortedTxn { return append(x, x...) },
 			"[2..2] pid=1/0: abort\n[3..3] txn pid=2/0 seq=0: 3 b=1\n[4..4] pid=2/0: commit\n[5..5]: 5 c=1\naborted: pid=1 [0..2]\n",
 		},
+		{
+			"an entry that ends behind its marker",
+			func(x []segment.AbortedTxn) []segment.AbortedTxn { x[0].LastOffset += 4; return x },
+			"[2..2] pid=1/0: abort\n[3..3] txn pid=2/0 seq=0: 3 b=1\n[4..4] pid=2/0: commit\n[5..5]: 5 c=1\naborted: pid=1 [0..2]\n",
+		},
 	}
 	record := func(key string) batch.NewRecord { return batch.NewRecord{Key: []byte(key), Value: []byte("1")} }
 	for _, tt := range tests {

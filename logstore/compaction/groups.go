@@ -11,12 +11,18 @@ type Piece struct {
 	IndexBytes, TimeIndexBytes int64
 }
 
+// maxGroupBytes is the most that several pieces have together, whatever segment.bytes says. A
+// batch that is written anew may be larger than it was: the first time that tombstones are seen,
+// their timestamps become differences to a horizon days ahead, which makes the smallest of them
+// half as large again. A group that passed the 2 GiB of a segment could never be cleaned.
+const maxGroupBytes = 1 << 30
+
 // Groups puts neighbours together, each group to become one segment of maxSize bytes at
 // most, with indexes of maxIndexBytes, and offsets that 31 bits hold (Kafka's
-// groupSegmentsBySize). A piece that is too large by itself is a group of its own. What is
-// written anew can be a little larger than what was read, because of larger differences of
-// timestamps.
+// groupSegmentsBySize, which knows no maxGroupBytes). A piece that is too large by itself is a
+// group of its own.
 func Groups(pieces []Piece, maxSize, maxIndexBytes int64) [][]Piece {
+	maxSize = min(maxSize, maxGroupBytes)
 	var groups [][]Piece
 	for len(pieces) > 0 {
 		n := groupLen(pieces, maxSize, maxIndexBytes)

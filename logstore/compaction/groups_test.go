@@ -31,6 +31,7 @@ func TestGroups(t *testing.T) {
 		{"one beyond it", []Piece{far[0], piece(10, g+2, 1, 0, 0)}, g, g, "[[0] [10]]"},
 		{"beyond it but empty", []Piece{far[0], piece(10, g+2, 0, 0, 0)}, g, g, "[[0 10]]"},
 		{"goes on behind a gap", []Piece{far[0], piece(g+5, g+9, 1, 0, 0), piece(g+9, g+10, 1, 0, 0)}, g, g, fmt.Sprintf("[[0] [%d %d]]", g+5, g+9)},
+		{"what grows has room", []Piece{piece(0, 1, 600<<20, 0, 0), piece(1, 2, 500<<20, 0, 0), piece(2, 3, 500<<20, 0, 0)}, g, g, "[[0] [1 2]]"},
 		{"a large one between", []Piece{three[0], piece(10, 20, 999, 0, 0), three[2]}, 250, g, "[[0] [10] [20]]"},
 	}
 	for _, tt := range tests {

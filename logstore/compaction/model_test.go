@@ -234,11 +234,13 @@ func (m *model) records(t *rapid.T) (all []written) {
 
 // settle cleans, over and over until all horizons have passed, what can be cleaned: of that
 // part exactly the newest values remain, no aborted record, no tombstone, and a marker only
-// if there are batches of its transaction. Another cleaning changes nothing.
+// if there are batches of its transaction. Another cleaning changes nothing. The longest way has
+// six steps: a batch of a transaction becomes empty, goes when its segment is no longer one of its
+// own, its marker gets a horizon and goes, each perhaps a cleaning later.
 func (m *model) settle(t *rapid.T) {
 	m.log.t = t
 	end := int64(0)
-	for range 4 {
+	for range 6 {
 		m.log.checkpoint = 0
 		for before := int64(-1); before < m.log.checkpoint; {
 			before = m.log.checkpoint

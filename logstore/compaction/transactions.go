@@ -106,6 +106,7 @@ func (t *transactions) end(marker batch.View) (needed bool) {
 		return t.forget(id)
 	}
 	if o.seen {
+		o.txn.LastOffset = marker.LastOffset() // the index has no checksum, and its order must be right
 		t.kept = append(t.kept, o.txn)
 	}
 	return o.seen
