@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -24,6 +25,9 @@ func (s *state) registerController(now time.Time, call Call) decision {
 	if err := s.checkController(c); err != nil {
 		s.refused(now, "controller", c.ID, err)
 		return decision{response: ErrorResponse(req, err)}
+	}
+	if is := s.image.Controller(c.ID); is != nil && reflect.DeepEqual(is, c) {
+		return decision{response: req.ResponseKind()} // one that does not get this log repeats it every second
 	}
 	record := metadata.RegisterControllerRecord{Controller: *c}
 	b, err := metadata.EncodeRecord(record, s.image.Feature(metadata.FeatureMetadata))

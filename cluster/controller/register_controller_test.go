@@ -17,6 +17,7 @@ import (
 func TestRegisterController(t *testing.T) {
 	w := twoBrokers()
 	w.opts.Controllers = []int32{1, 2}
+	records := 0
 	register := func(id int32, incarnation byte, host string, most int16) int16 {
 		req := kmsg.NewPtrControllerRegistrationRequest()
 		req.ControllerID, req.IncarnationID = id, uuid.UUID{incarnation}
@@ -24,6 +25,7 @@ func TestRegisterController(t *testing.T) {
 		req.Features = append(req.Features, kmsg.ControllerRegistrationRequestFeature{Name: "some", MinSupportedVersion: 1, MaxSupportedVersion: most})
 		d := w.registerController(time.UnixMilli(1_700_000_000_000), Call{Request: req})
 		w.apply(d.records)
+		records += len(d.records)
 		resp := d.response.(*kmsg.ControllerRegistrationResponse)
 		if (resp.ErrorMessage != nil) != (resp.ErrorCode != 0) {
 			t.Errorf("%+v", resp)
@@ -39,6 +41,7 @@ func TestRegisterController(t *testing.T) {
 		{1, 7, "one", 0},
 		{2, 8, "two", 0},
 		{2, 9, "moved", 0},
+		{2, 9, "moved", 0}, // it does not see in metadata that it is registered
 		{3, 1, "three", kafkaerr.UnknownControllerID.Code},
 		{-1, 1, "none", kafkaerr.InvalidRequest.Code},
 		{1, 0, "nobody", kafkaerr.InvalidRequest.Code},
@@ -47,6 +50,9 @@ func TestRegisterController(t *testing.T) {
 		if code := register(c.id, c.incarnation, c.host, 2); code != c.code {
 			t.Errorf("case %d: error %d", i, code)
 		}
+	}
+	if records != 3 {
+		t.Errorf("%d records of three registrations and one that is repeated", records)
 	}
 	if c := w.image.Controller(2); c.IncarnationID != (uuid.UUID{9}) || c.Listeners[0] != (metadata.Endpoint{Name: "CONTROLLER", Host: "moved", Port: 9093}) {
 		t.Errorf("%+v", c)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -139,7 +140,11 @@ func (l *Log) KeepMembers(ctx context.Context, m Members) {
 		}
 		if err := l.reconcile(ctx, m); err != nil && time.Since(complained) >= complaintPause {
 			complained = time.Now()
-			l.logger.Info("members of the metadata log are not what they should be", "reason", err)
+			level := slog.LevelInfo
+			if errors.Is(err, errLineage) {
+				level = slog.LevelWarn // nothing but somebody's hand ends that
+			}
+			l.logger.Log(ctx, level, "members of the metadata log are not what they should be", "reason", err)
 		}
 	}
 }

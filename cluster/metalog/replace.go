@@ -49,7 +49,7 @@ func (l *Log) replaceVoters(ctx context.Context, controllers []Peer, probe Probe
 }
 
 func (l *Log) replaceVoter(ctx context.Context, old, found Voter) error {
-	l.logger.Warn("voter of the metadata log has another disk and is replaced", "old", serverID(old), "new", serverID(found))
+	l.logger.Warn("member of the metadata log has another disk and is replaced", "old", serverID(old), "new", serverID(found))
 	if err := l.addAt(found, l.successorAddress(found), raft.Nonvoter); err != nil {
 		return err
 	}

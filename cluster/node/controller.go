@@ -22,6 +22,9 @@ import (
 // registered, but metadata does not show it, or shows another process with its id.
 const registrationPause = time.Second
 
+// unseenPause is how long metadata may take to show a registration before the log says so.
+const unseenPause = 10 * time.Second
+
 // ControllerRegistration keeps this node registered as a controller (KIP-919,
 // ControllerRegistrationManager): whenever metadata does not show what this process is, it
 // says so to the active controller. It is a publisher of metadata; Run does the rest.
@@ -68,7 +71,7 @@ func (r *ControllerRegistration) Run(ctx context.Context, o ControllerOptions) {
 	want := metadata.Controller{ID: r.id, IncarnationID: o.Incarnation, Listeners: o.Listeners, Features: o.Features}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	paused, complained := false, time.Time{}
+	paused, complained, accepted := false, time.Time{}, time.Time{}
 	for {
 		select {
 		case <-timer.C:
@@ -77,12 +80,22 @@ func (r *ControllerRegistration) Run(ctx context.Context, o ControllerOptions) {
 		case <-ctx.Done():
 			return
 		}
-		if paused || !r.due(&want, o.Joining) {
+		if !r.due(&want, o.Joining) {
+			accepted = time.Time{}
+			continue
+		}
+		if paused {
 			continue
 		}
 		pause := registrationPause
 		err := register(ctx, o.Channel, &want)
 		switch {
+		case err == nil && accepted.IsZero():
+			accepted = time.Now()
+		case err == nil && time.Since(accepted) >= unseenPause && time.Since(complained) >= complaintPause:
+			complained = time.Now()
+			o.Logger.Warn("this node is registered as a controller, but its own metadata does not show it: " +
+				"was metadata restored from a backup? The active controller says what to do")
 		case err == nil:
 		case errors.Is(err, kafkaerr.NotController):
 			pause = retryPause

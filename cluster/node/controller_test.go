@@ -1,8 +1,10 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +22,13 @@ type controllerRig struct {
 	c     *fakeController
 	image *metadata.Image
 	want  metadata.Controller
+	said  *bytes.Buffer // its log; read after synctest.Wait
 }
 
 func controllerBubble(t *testing.T, test func(*testing.T, *controllerRig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &controllerRig{ControllerRegistration: NewControllerRegistration(2), c: &fakeController{answer: obliging}, image: metadata.Empty()}
+		r := &controllerRig{ControllerRegistration: NewControllerRegistration(2), c: &fakeController{answer: obliging}, image: metadata.Empty(), said: new(bytes.Buffer)}
 		r.want = metadata.Controller{
 			ID: 2, IncarnationID: uuid.UUID{1}, Listeners: []metadata.Endpoint{{Name: "CONTROLLER", Host: "h", Port: 9093}},
 			Features: []metadata.Feature{{Name: metadata.FeatureMetadata, Min: 1, Max: 1}},
@@ -36,7 +39,7 @@ func controllerBubble(t *testing.T, test func(*testing.T, *controllerRig)) {
 			defer close(done)
 			r.Run(ctx, ControllerOptions{
 				Incarnation: r.want.IncarnationID, Listeners: r.want.Listeners, Features: r.want.Features,
-				Channel: r.c, Logger: slog.New(slog.DiscardHandler),
+				Channel: r.c, Logger: slog.New(slog.NewTextHandler(r.said, nil)),
 			})
 		}()
 		test(t, r)
@@ -110,6 +113,31 @@ func TestControllerTriesAgain(t *testing.T) {
 		<-time.After(10 * time.Second)
 		if n := r.asked(); n < 9 || n > 11 {
 			t.Errorf("%d registrations in 10 s that are refused", n)
+		}
+	})
+}
+
+// One whose metadata log is not the one that the controller writes, such as what was there before
+// a restore, is registered and never sees it: it says so.
+func TestControllerSaysThatMetadataDoesNotShowIt(t *testing.T) {
+	controllerBubble(t, func(t *testing.T, r *controllerRig) {
+		r.found(t)
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		if said := r.said.String(); said != "" {
+			t.Errorf("after 5 s: %s", said)
+		}
+		<-time.After(30 * time.Second)
+		synctest.Wait()
+		if said := r.said.String(); strings.Count(said, "its own metadata does not show it") != 1 {
+			t.Errorf("after 35 s: %s", said)
+		}
+		r.commit(t, metadata.RegisterControllerRecord{Controller: r.want})
+		r.said.Reset()
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if r.said.Len() != 0 {
+			t.Errorf("of a registration that metadata shows: %s", r.said)
 		}
 	})
 }
