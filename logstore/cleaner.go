@@ -55,18 +55,21 @@ type Cleaner struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu       sync.Mutex
+	// tuning is held for a few instructions: who changes settings waits for no disk.
+	tuning   sync.Mutex
 	settings CleanerSettings
 	changed  chan struct{} // closed, and replaced, when the settings change
-	queue    []candidate   // what the last look has found and nobody has taken, the filthiest first
-	looked   time.Time     // when that was
-	busy     map[*Log]struct{}
+	running  int           // goroutines
+	ended    sync.WaitGroup
+
+	mu     sync.Mutex
+	queue  []candidate // what the last look has found and nobody has taken, the filthiest first
+	looked time.Time   // when that was
+	busy   map[*Log]struct{}
 	// uncleanable are the logs that could not be cleaned, later those that are tried again
 	// when their time has come.
 	uncleanable map[*Log]struct{}
 	later       map[*Log]time.Time
-	running     int // goroutines
-	ended       sync.WaitGroup
 }
 
 // cleanerWork is what is done with one log, replaced in tests.
@@ -97,8 +100,8 @@ func NewCleaner(o CleanerOptions) *Cleaner {
 // SetSettings puts other settings in force: the pace at once, the rest when the next log is
 // cleaned.
 func (c *Cleaner) SetSettings(s CleanerSettings) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.tuning.Lock()
+	defer c.tuning.Unlock()
 	if s = s.bounded(); s == c.settings {
 		return
 	}
@@ -113,13 +116,13 @@ func (c *Cleaner) SetSettings(s CleanerSettings) {
 
 // Start begins to clean in the background.
 func (c *Cleaner) Start() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.tuning.Lock()
+	defer c.tuning.Unlock()
 	c.startMissing()
 }
 
 // startMissing makes as many goroutines run as the settings say, if there are too few; those
-// that are too many end by themselves. Callers hold mu.
+// that are too many end by themselves. Callers hold tuning.
 func (c *Cleaner) startMissing() {
 	for c.running < c.settings.Threads && c.ctx.Err() == nil {
 		c.running++
@@ -129,9 +132,9 @@ func (c *Cleaner) startMissing() {
 
 // Stop ends what Start began. A cleaning in progress is given up, and nothing of it is left.
 func (c *Cleaner) Stop() {
-	c.mu.Lock()
+	c.tuning.Lock()
 	c.cancel()
-	c.mu.Unlock()
+	c.tuning.Unlock()
 	c.ended.Wait()
 }
 
@@ -149,8 +152,8 @@ func (c *Cleaner) run() {
 // between is what a goroutine asks for before each log: how it hears of new settings, and
 // whether it is to end.
 func (c *Cleaner) between() (changed <-chan struct{}, surplus bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.tuning.Lock()
+	defer c.tuning.Unlock()
 	if surplus = c.running > c.settings.Threads || c.ctx.Err() != nil; surplus {
 		c.running--
 	}
@@ -184,7 +187,7 @@ func (c *Cleaner) CleanOne(now time.Time) (did bool, next time.Time) {
 }
 
 func (c *Cleaner) backoff() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.tuning.Lock()
+	defer c.tuning.Unlock()
 	return c.settings.Backoff
 }

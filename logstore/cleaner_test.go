@@ -226,6 +226,24 @@ func TestThreadsShareTheLogs(t *testing.T) {
 	})
 }
 
+// TestSettingsDoNotWaitForADisk that hangs while a log is looked at: who brings them also brings the
+// rest of what a broker is told.
+func TestSettingsDoNotWaitForADisk(t *testing.T) {
+	c := newCleaning(t, CleanerSettings{Threads: 1, Backoff: time.Second}, nil)
+	c.add(t, "t", compacted, share(90))
+	looking, hangs := make(chan struct{}, 100), make(chan struct{})
+	c.work.judge = func(*Log, time.Time, CleanBounds) (compaction.Dirty, error) {
+		looking <- struct{}{}
+		<-hangs
+		return clean, nil
+	}
+	c.Start()
+	<-looking
+	c.SetSettings(CleanerSettings{Threads: 2, Backoff: time.Hour}) // if it waits, it does for ever
+	close(hangs)
+	c.Stop()
+}
+
 // TestStopEndsACleaning that waits for its pace.
 func TestStopEndsACleaning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

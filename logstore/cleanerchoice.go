@@ -37,7 +37,7 @@ func (c candidate) before(other candidate) int {
 func (c *Cleaner) grab(now time.Time) (candidate, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Sub(c.looked) < c.settings.Backoff {
+	if now.Sub(c.looked) < c.backoff() {
 		if found, wanted := c.takeNext(now); wanted {
 			return found, true
 		}

@@ -31,9 +31,9 @@ func (c *Cleaner) clean(now time.Time, chosen candidate) {
 
 // params shares the memory between the threads.
 func (c *Cleaner) params(now time.Time, chosen candidate) CleanParams {
-	c.mu.Lock()
+	c.tuning.Lock()
 	s := c.settings
-	c.mu.Unlock()
+	c.tuning.Unlock()
 	return CleanParams{
 		Now: now, Bounds: chosen.bound, Dirty: chosen.dirty,
 		Map:         compaction.NewOffsetMap(s.DedupeBytes/int64(s.Threads), s.LoadFactor),

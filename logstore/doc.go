@@ -91,7 +91,7 @@
 // In the order in which they may be taken together:
 //
 //	Cleaner.mu   which logs are to be cleaned next; held while one is judged, not while one
-//	             is cleaned
+//	             is cleaned; Cleaner.tuning, for its settings, is never held during I/O
 //	Dir.securing one writer of producer snapshots at log starts; a channel, too
 //	marks.turn   one writer of checkpoints; a channel, since whoever waits for it waits
 //	             for a disk
