@@ -114,13 +114,28 @@ func (d *Door) objection(p preface, state State, open bool) string {
 func (d *Door) Dial(id, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() { // a stop waits for Raft, and Raft for whom it dials
+		select {
+		case <-d.done:
+			cancel()
+		case <-ended:
+		}
+	}()
 	conn, err := d.knock(ctx, address, preface{kind: kindRaft, to: id})
 	if err != nil {
 		return nil, err
 	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	if err := readAnswer(conn); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("node %s at %s: %w", id, address, err)
+	}
+	if !stop() {
+		_ = conn.Close()
+		return nil, net.ErrClosed
 	}
 	_ = conn.SetDeadline(time.Time{})
 	return conn, nil

@@ -3,6 +3,7 @@ package metalog
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -39,6 +40,40 @@ func doorPair(t *testing.T, test func(t *testing.T, a, b *Door)) {
 		test(t, a, b)
 		_, _, _ = ln.Close(), a.Close(), b.Close()
 	})
+}
+
+// TestClosedDoorEndsDials: who stops does not wait for nodes that cannot be reached.
+func TestClosedDoorEndsDials(t *testing.T) {
+	for name, dial := range map[string]func(context.Context) (net.Conn, error){
+		"nobody is there": func(ctx context.Context) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		"nobody answers": func(context.Context) (net.Conn, error) {
+			here, there := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, there) }()
+			return here, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := NewDoor(DoorOptions{NodeID: 1, Address: "a:1", Dial: func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }})
+				failed := make(chan error)
+				go func() {
+					_, err := d.Dial("2/x", "b:1", time.Minute)
+					failed <- err
+				}()
+				synctest.Wait()
+				begin := time.Now()
+				if err := d.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-failed; err == nil || time.Since(begin) > 0 {
+					t.Errorf("%v, %v after the close", err, time.Since(begin))
+				}
+			})
+		})
+	}
 }
 
 func TestProbe(t *testing.T) {
