@@ -82,6 +82,11 @@ type cleanerWork struct {
 // or no descriptor.
 const cleanRetryPause = time.Minute
 
+// overtakenPause is the same for a log that was changed while it was cleaned. What is in the
+// way, a truncation that waits for a disk say, may be there still: to try at once, again and
+// again, would only take its time.
+const overtakenPause = time.Second
+
 // NewCleaner makes a cleaner.
 func NewCleaner(o CleanerOptions) *Cleaner {
 	if o.Logger == nil {

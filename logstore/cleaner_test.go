@@ -186,6 +186,30 @@ func TestLogWithoutRoomIsCleanedLater(t *testing.T) {
 	}
 }
 
+// TestOvertakenCleaningIsNotRepeatedAtOnce: what has overtaken it may go on.
+func TestOvertakenCleaningIsNotRepeatedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCleaning(t, CleanerSettings{Backoff: time.Second}, nil)
+		c.add(t, "t", compacted, share(90))
+		begin, tries := time.Now(), 0
+		c.result = func(*Log, CleanParams) error {
+			if tries++; time.Since(begin) < 10*time.Second {
+				return ErrOvertaken
+			}
+			return nil
+		}
+		c.Start()
+		time.Sleep(time.Minute)
+		c.Stop()
+		if tries < 2 || tries > 12 {
+			t.Errorf("%d tries", tries)
+		}
+		if c.dirty["t"] != clean {
+			t.Errorf("still %+v", c.dirty["t"])
+		}
+	})
+}
+
 // TestThreadsShareTheLogs: each is cleaned once, as many at a time as there are threads, also
 // when their number changes.
 func TestThreadsShareTheLogs(t *testing.T) {

@@ -47,6 +47,7 @@ func (c *Cleaner) failed(now time.Time, l *Log, err error) {
 	switch {
 	case c.ctx.Err() != nil && errors.Is(err, context.Canceled), errors.Is(err, ErrClosed), errors.Is(err, ErrOvertaken):
 		// It has been deleted, moved or cut: if it is still there, it is judged again.
+		c.later[l] = now.Add(overtakenPause)
 		c.o.Logger.Debug("cleaning given up", "log", l.path, "err", err)
 	case errors.Is(err, ErrDirOffline), l.Failure() != nil:
 		// Whoever is concerned has heard of it.
