@@ -31,6 +31,8 @@ func configure(t *testing.T, klamm, kafka *side) string {
 		"sync.group.offsets.enabled=true", "sync.group.offsets.interval.seconds=1", "emit.checkpoints.interval.seconds=1",
 		"refresh.topics.interval.seconds=1", "refresh.groups.interval.seconds=1", "sync.topic.configs.interval.seconds=1",
 		"emit.heartbeats.interval.seconds=1", "offset.lag.max=0", "offset.flush.interval.ms=500",
+		// A worker that was stopped before it could leave its group is not waited for for five minutes.
+		"scheduled.rebalance.max.delay.ms=1000",
 	}
 	for _, topic := range []string{"", "checkpoints.topic.", "heartbeats.topic.", "offset-syncs.topic.", "offset.storage.", "status.storage.", "config.storage."} {
 		settings = append(settings, topic+"replication.factor=1")
