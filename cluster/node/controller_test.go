@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,13 +23,37 @@ type controllerRig struct {
 	c     *fakeController
 	image *metadata.Image
 	want  metadata.Controller
-	said  *bytes.Buffer // its log; read after synctest.Wait
+	said  *said // its log; read after synctest.Wait
+}
+
+// said is a log that is read while it may be written.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func (s *said) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Reset()
 }
 
 func controllerBubble(t *testing.T, test func(*testing.T, *controllerRig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &controllerRig{ControllerRegistration: NewControllerRegistration(2), c: &fakeController{answer: obliging}, image: metadata.Empty(), said: new(bytes.Buffer)}
+		r := &controllerRig{ControllerRegistration: NewControllerRegistration(2), c: &fakeController{answer: obliging}, image: metadata.Empty(), said: new(said)}
 		r.want = metadata.Controller{
 			ID: 2, IncarnationID: uuid.UUID{1}, Listeners: []metadata.Endpoint{{Name: "CONTROLLER", Host: "h", Port: 9093}},
 			Features: []metadata.Feature{{Name: metadata.FeatureMetadata, Min: 1, Max: 1}},
@@ -136,7 +161,7 @@ func TestControllerSaysThatMetadataDoesNotShowIt(t *testing.T) {
 		r.said.Reset()
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if r.said.Len() != 0 {
+		if r.said.String() != "" {
 			t.Errorf("of a registration that metadata shows: %s", r.said)
 		}
 	})
