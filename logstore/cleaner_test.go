@@ -210,6 +210,28 @@ func TestOvertakenCleaningIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
+// TestDeletedLogsAreNotKeptToBeCleaned, also where nobody cleans (log.cleaner.enable=false).
+func TestDeletedLogsAreNotKeptToBeCleaned(t *testing.T) {
+	c := DefaultConfig()
+	c.Compact = true
+	d, _ := mustOpen(t, testOptions(vfs.NewMem()), epochTime, c)
+	defer d.Abandon()
+	for i := range 500 {
+		l := mustCreate(t, d, testID(fmt.Sprint("t", i), 0), c)
+		appendKeyed(t, l, epochTime, kv{"key", "value"})
+		d.Flush()
+		if err := l.Roll(epochTime); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.DeleteLogs(epochTime, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(d.uncleaned); n == 0 || n > 100 {
+		t.Errorf("%d deleted logs are kept", n)
+	}
+}
+
 // TestThreadsShareTheLogs: each is cleaned once, as many at a time as there are threads, also
 // when their number changes.
 func TestThreadsShareTheLogs(t *testing.T) {

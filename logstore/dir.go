@@ -98,24 +98,26 @@ type Dir struct {
 
 	identity chan struct{} // held while meta.properties is written
 
-	mu           sync.Mutex
-	meta         meta
-	logs         map[checkpoint.TopicIDPartition]*Log
-	futures      map[checkpoint.TopicIDPartition]*Log // see Move
-	copyBuffers  sync.Pool                            // of *[]byte: of thousands of moves few copy at a time
-	failed       map[checkpoint.TopicIDPartition]failedDir
-	segOptions   map[segmentSizes]*segment.Options
-	retired      []retiredDir
-	renamed      []ID        // partitions whose marks are to be forgotten, see forgetRenamed
-	unborn       []unbornLog // in the order in which they are due
-	noBirths     time.Time   // until then, while more are created
-	wanted       []*Log      // want a flush round
-	uncleaned    []*Log      // see uncleaned.go
-	spareWanted  []*Log
-	spareRound   *FlushRound
-	flushing     bool
-	rootUnsynced bool
-	moved        map[*Log]struct{}
+	mu          sync.Mutex
+	meta        meta
+	logs        map[checkpoint.TopicIDPartition]*Log
+	futures     map[checkpoint.TopicIDPartition]*Log // see Move
+	copyBuffers sync.Pool                            // of *[]byte: of thousands of moves few copy at a time
+	failed      map[checkpoint.TopicIDPartition]failedDir
+	segOptions  map[segmentSizes]*segment.Options
+	retired     []retiredDir
+	renamed     []ID        // partitions whose marks are to be forgotten, see forgetRenamed
+	unborn      []unbornLog // in the order in which they are due
+	noBirths    time.Time   // until then, while more are created
+	wanted      []*Log      // want a flush round
+	uncleaned   []*Log      // see uncleaned.go
+	// uncleanedMost is how many of them there may be before those that are gone are taken out.
+	uncleanedMost int
+	spareWanted   []*Log
+	spareRound    *FlushRound
+	flushing      bool
+	rootUnsynced  bool
+	moved         map[*Log]struct{}
 }
 
 // failedDir is a partition directory that could not be opened.

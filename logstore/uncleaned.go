@@ -1,6 +1,10 @@
 package logstore
 
-import "github.com/klamm-mq/klamm/logstore/compaction"
+import (
+	"slices"
+
+	"github.com/klamm-mq/klamm/logstore/compaction"
+)
 
 // Who looks for logs to clean must not walk all of them: of ten thousand most are not
 // compacted, and of most of the others nothing has ended since they were cleaned. So each
@@ -16,8 +20,12 @@ func (l *Log) noteUncleaned() {
 	}
 	d := l.dir
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.uncleaned) >= d.uncleanedMost { // where there is no cleaner, nobody else takes deleted ones out
+		d.uncleaned = slices.DeleteFunc(d.uncleaned, (*Log).isClosed)
+		d.uncleanedMost = 2*len(d.uncleaned) + 64
+	}
 	d.uncleaned = append(d.uncleaned, l)
-	d.mu.Unlock()
 }
 
 // sortUncleaned has judge look at each log of the list, in the order in which they came, and
