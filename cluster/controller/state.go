@@ -179,7 +179,8 @@ func (s *state) awaited() map[int32]bool {
 	return awaited
 }
 
-// take applies a decision, and says which of its elections are unclean.
+// take applies a decision, and says which of its elections are unclean. That of the only replica
+// is none that anybody could have done without: nobody else has more.
 func (s *state) take(records []metadata.Record) {
 	before := s.image
 	s.apply(records)
@@ -189,7 +190,8 @@ func (s *state) take(records []metadata.Record) {
 			continue
 		}
 		old, next := before.Partition(c.TopicID, c.Index), s.image.Partition(c.TopicID, c.Index)
-		if old == nil || next == nil || next.RecoveryState != metadata.Recovering || slices.Contains(slices.Concat(old.ISR, old.ELR), *c.Leader) {
+		if old == nil || next == nil || next.RecoveryState != metadata.Recovering || len(next.Replicas) == 1 ||
+			slices.Contains(slices.Concat(old.ISR, old.ELR), *c.Leader) {
 			continue
 		}
 		s.opts.Logger.Warn("unclean election: records may be lost", "topic", s.image.TopicByID(c.TopicID).Name, "partition", c.Index,
