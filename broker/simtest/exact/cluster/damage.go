@@ -84,6 +84,12 @@ func (w *world) forgetDamage(n *node, id replica.TopicIDPartition, dir string) {
 	})
 }
 
+// replicaOf is a replica on a node.
+type replicaOf struct {
+	node *node
+	id   replica.TopicIDPartition
+}
+
 // rescue brings back the files of replicas that are the last of their partition.
 func (w *world) rescue() {
 	for _, d := range slices.Clone(w.damages) {
@@ -93,6 +99,7 @@ func (w *world) rescue() {
 		}
 		w.tracef("%s of broker %d is brought back", d.name, d.node.id)
 		w.mended(d.node, d.id)
+		w.rescued[replicaOf{d.node, d.id}] = w.quorum.image().Broker(d.node.id).Epoch
 		d.node.fs.Kill()
 		d.node.crashed = true
 		d.node.quietly(func() {

@@ -134,9 +134,13 @@ func (j *judge) uncleanElection(id replica.TopicIDPartition, name string, old, p
 	}
 }
 
-// couldLead tells whether a replica is in service, and whole.
+// couldLead tells whether a replica is in service, and whole as far as the controller can know: of
+// one that was brought back it hears when its broker registers again.
 func (j *judge) couldLead(id replica.TopicIDPartition, r int32, p *metadata.Partition) bool {
 	b, i := j.w.quorum.image().Broker(r), slices.Index(p.Replicas, r)
+	if told, rescued := j.w.rescued[replicaOf{j.w.node(r), id}]; rescued && b != nil && b.Epoch == told {
+		return false
+	}
 	return b != nil && !b.Fenced && !b.InControlledShutdown && i >= 0 && b.HasOnlineDir(p.Directories[i]) && !j.w.damaged(j.w.node(r), id)
 }
 

@@ -119,9 +119,10 @@ type world struct {
 	judge     judge
 	report    Report
 	failed    *Violation
-	running   *node    // whose process runs the event at hand, nil: nobody's
-	fragile   *node    // has lost what it had not synced, with durability=replicated
-	damages   []damage // that were done and not undone
+	running   *node               // whose process runs the event at hand, nil: nobody's
+	fragile   *node               // has lost what it had not synced, with durability=replicated
+	damages   []damage            // that were done and not undone
+	rescued   map[replicaOf]int64 // brought back, with the broker epoch that knows it as failed
 }
 
 // plan is what a seed draws before the run begins.
@@ -240,8 +241,9 @@ func Run(o Options) (Report, *Violation) {
 func newWorld(o Options) *world {
 	w := &world{
 		opts: o, rand: rand.New(rand.NewPCG(o.Seed, 3)),
-		codecs: batch.NewCodecs(batch.CodecsOptions{}),
-		now:    time.UnixMilli(1_700_000_000_000),
+		codecs:  batch.NewCodecs(batch.CodecsOptions{}),
+		now:     time.UnixMilli(1_700_000_000_000),
+		rescued: map[replicaOf]int64{},
 	}
 	w.begin = w.now
 	w.plan = w.draw()
