@@ -51,6 +51,9 @@ type History struct {
 	records map[int64]Record
 	missing map[int64]bool      // may be missing
 	met     map[int64]time.Time // tombstones, when a cleaning met them first
+	// before are those that might be missing on a branch that has lost: the log of a replica that
+	// was cleaned there may win again.
+	before map[int64]bool
 	// forsaken: a replica may have missed a tombstone for longer than the retention.
 	forsaken bool
 	// Retention is how long a tombstone stays after it was met (delete.retention.ms).
@@ -61,6 +64,7 @@ type History struct {
 func (h *History) Begin(log map[int64]Record, upTo int64, now time.Time) error {
 	if h.records == nil {
 		h.records, h.missing, h.met = map[int64]Record{}, map[int64]bool{}, map[int64]time.Time{}
+		h.before = map[int64]bool{}
 	}
 	for o, r := range log {
 		if o >= upTo {
@@ -109,9 +113,17 @@ func (h *History) Rebase(log map[int64]Record, start, end int64) {
 	for o, was := range h.records {
 		now, there := log[o]
 		if o >= end || o >= start && (there && now != was || !there && !h.missing[o]) {
+			if h.missing[o] {
+				h.before[o] = true
+			}
 			delete(h.records, o)
 			delete(h.missing, o)
 			delete(h.met, o)
+		}
+	}
+	for o := range h.before {
+		if _, there := log[o]; !there && o >= start && o < end {
+			h.missing[o] = true
 		}
 	}
 }
