@@ -86,12 +86,10 @@ func (c *Conn) usable(d *deadline) error {
 		return net.ErrClosed
 	default:
 	}
-	select {
-	case <-d.wait():
+	if d.passed() {
 		return os.ErrDeadlineExceeded
-	default:
-		return nil
 	}
+	return nil
 }
 
 func (c *Conn) wait(changed <-chan struct{}, d *deadline) {
@@ -165,7 +163,7 @@ func (c *Conn) readError(err error) error {
 	return c.error("read", err)
 }
 
-// deadline is a channel that is closed when a time has come.
+// deadline is a channel that is closed when a time has come, or another one is set.
 type deadline struct {
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -177,6 +175,19 @@ func (d *deadline) wait() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.expired
+}
+
+// passed tells whether the time has come. The channel does not: a moment after somebody got it
+// from wait it may be the one of an earlier deadline, closed because that was replaced.
+func (d *deadline) passed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.expired:
+		return true
+	default:
+		return false
+	}
 }
 
 // set replaces the deadline. Who waits on the channel of the old one is woken and looks

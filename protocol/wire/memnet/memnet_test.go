@@ -213,6 +213,29 @@ func TestDeadlineMovesUnderAReader(t *testing.T) {
 	})
 }
 
+// A deadline that is replaced is not one that has passed, at whatever moment somebody looks.
+func TestReplacedDeadlineHasNotPassed(t *testing.T) {
+	conn, _ := pair(t, New())
+	a := conn.(*Conn)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 300_000 {
+			_ = a.SetReadDeadline(time.Time{})
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if err := a.usable(&a.readDeadline); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestCloseWakesEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := pair(t, New())
