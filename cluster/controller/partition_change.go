@@ -133,7 +133,7 @@ func (c *partitionChange) populateELR() {
 }
 
 // lastKnown remembers the last leader of a partition that loses its leader for the first
-// time, and forgets it when there is a leader again.
+// time, and forgets it when there is a leader again, or it has no replica any more.
 func (c *partitionChange) lastKnown(leader int32) []int32 {
 	known := c.old.LastKnownELR
 	switch {
@@ -142,7 +142,7 @@ func (c *partitionChange) lastKnown(leader int32) []int32 {
 	case leader == metadata.NoLeader && c.old.Leader >= 0 && len(known) == 0:
 		known = []int32{c.old.Leader}
 	}
-	return exclude(known, c.empty)
+	return slices.DeleteFunc(exclude(known, c.empty), func(r int32) bool { return !slices.Contains(c.replicas, r) })
 }
 
 func (c *partitionChange) elect() (leader int32, unclean bool) {
