@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,13 +13,13 @@ import (
 // createPartitions decides a CreatePartitions request, versions 0 to 3
 // (ControllerApis.createPartitions, ReplicationControlManager.createPartitions):
 //
-//	per request  timeout, number of records
+//	per request  timeout, number of new partitions
 //	per topic    named twice, unauthorized | exists, count, number of assignments, quota,
 //	             assignment or placement
 //
-// New partitions have as many replicas as partition 0. A topic refused does not keep the
-// others of the request from growing. With ValidateOnly the answer is the same and nothing
-// is written.
+// New partitions have as many replicas as partition 0, while that moves those included that come
+// and those that go, as in Kafka. A topic refused does not keep the others of the request from
+// growing. With ValidateOnly the answer is the same and nothing is written.
 func (s *state) createPartitions(now time.Time, call Call) decision {
 	req := call.Request.(*kmsg.CreatePartitionsRequest)
 	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
@@ -32,13 +31,13 @@ func (s *state) createPartitions(now time.Time, call Call) decision {
 	if call.timedOut(now, req.TimeoutMillis) {
 		return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.RequestTimedOut, ""))}
 	}
+	if s.growsTooMuch(topics) {
+		return decision{response: ErrorResponse(req, errTooManyRecords)}
+	}
 	var records []metadata.Record
 	dirs, mutations := &directories{state: s}, s.mutations(now, call, 3)
 	for _, t := range topics {
-		parts, err := s.growth(t, dirs, mutations, maxRecordsPerRequest-len(records))
-		if errors.Is(err, errTooManyRecords) {
-			return decision{response: ErrorResponse(req, err)}
-		}
+		parts, err := s.growth(t, dirs, mutations)
 		for _, p := range parts {
 			records = append(records, metadata.PartitionRecord{TopicID: s.image.Topic(t.Topic).ID, Partition: p})
 		}
@@ -85,8 +84,19 @@ func screenGrowth(req *kmsg.CreatePartitionsRequest, access Access) (refused []k
 	return refused, topics
 }
 
-// growth gives the partitions that a topic gets, at most room of them.
-func (s *state) growth(t *kmsg.CreatePartitionsRequestTopic, dirs *directories, mutations *mutations, room int) ([]metadata.Partition, error) {
+// growsTooMuch tells that all the new partitions together are too many for one request.
+func (s *state) growsTooMuch(topics []*kmsg.CreatePartitionsRequestTopic) bool {
+	more := 0
+	for _, t := range topics {
+		if topic := s.image.Topic(t.Topic); topic != nil {
+			more += max(0, int(t.Count)-len(topic.Partitions))
+		}
+	}
+	return more > maxRecordsPerRequest
+}
+
+// growth gives the partitions that a topic gets.
+func (s *state) growth(t *kmsg.CreatePartitionsRequestTopic, dirs *directories, mutations *mutations) ([]metadata.Partition, error) {
 	topic := s.image.Topic(t.Topic)
 	if topic == nil {
 		return nil, kafkaerr.New(kafkaerr.UnknownTopicOrPartition, "")
@@ -103,10 +113,7 @@ func (s *state) growth(t *kmsg.CreatePartitionsRequestTopic, dirs *directories, 
 		return nil, err
 	}
 	factor := len(topic.Partitions[0].Replicas)
-	switch {
-	case more > room:
-		return nil, errTooManyRecords
-	case t.Assignment != nil:
+	if t.Assignment != nil {
 		return s.assignedGrowth(t, has, factor, dirs)
 	}
 	parts, err := s.placedPartitions(more, factor, dirs)
