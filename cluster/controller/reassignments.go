@@ -27,7 +27,10 @@ func (s *state) alterReassignments(now time.Time, call Call) decision {
 		return decision{response: ErrorResponse(req, kafkaerr.New(kafkaerr.RequestTimedOut, ""))}
 	}
 	resp.AllowReplicationFactorChange = req.AllowReplicationFactorChange
-	r := reassignment{state: s, dirs: &directories{state: s}, sameFactor: req.Version >= 1 && !req.AllowReplicationFactorChange}
+	r := reassignment{
+		state: s, dirs: &directories{state: s}, sameFactor: req.Version >= 1 && !req.AllowReplicationFactorChange,
+		changed: map[partitionID]*metadata.Partition{},
+	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		answer := kmsg.NewAlterPartitionAssignmentsResponseTopic()
@@ -52,13 +55,20 @@ type reassignment struct {
 	dirs       *directories
 	sameFactor bool // the number of replicas must stay
 	records    []metadata.Record
+	changed    map[partitionID]*metadata.Partition // what records make of them
 }
 
-// alter decides one partition; null replicas cancel.
+// alter decides one partition; null replicas cancel. If the request names it again, what it says
+// last counts: records tell what differs, and those of two decisions that are both made from what
+// was before come to a third thing, which nobody has asked for.
 func (r *reassignment) alter(t *metadata.Topic, want *kmsg.AlterPartitionAssignmentsRequestTopicPartition) error {
 	p := t.Partition(want.Partition)
 	if p == nil {
 		return kafkaerr.New(kafkaerr.UnknownTopicOrPartition, fmt.Sprintf("there is no such partition %d", want.Partition))
+	}
+	id := partitionID{t.ID, p.Index}
+	if before := r.changed[id]; before != nil {
+		p = before
 	}
 	c := newPartitionChange(p, r.state.elections(t.Name).MinISR, func(id int32) bool { return r.state.mayLead(topicPartition{t, p}, id) })
 	var err error
@@ -70,8 +80,10 @@ func (r *reassignment) alter(t *metadata.Topic, want *kmsg.AlterPartitionAssignm
 	if err != nil {
 		return err
 	}
-	if record, changed := changeRecord(t.ID, p, c.build()); changed {
+	next := c.build()
+	if record, changed := changeRecord(t.ID, p, next); changed {
 		r.records = append(r.records, record)
+		r.changed[id] = next
 	}
 	return nil
 }
@@ -109,10 +121,12 @@ func (r *reassignment) cancel(c *partitionChange, unclean bool) error {
 		return assignmentError("every replica of partition %d is a new one", old.Index)
 	}
 	if len(isr) == 0 {
-		if !unclean {
+		if !unclean || old.Undecided() { // those that it adds may have the most in their logs
 			return assignmentError("partition %d could go back only with an unclean election", old.Index)
 		}
-		isr = replicas[:1]
+		if len(exclude(old.ELR, old.AddingReplicas)) == 0 { // else one of them leads, with everything
+			isr = replicas[:1]
+		}
 	}
 	if unclean {
 		c.election = electUnclean
