@@ -109,6 +109,11 @@ func (l *Log) observed(o raft.Observation) {
 	switch data := o.Data.(type) {
 	case raft.LeaderObservation:
 		clear(l.silent)
+		if data.LeaderAddr != "" {
+			l.lastLeader = knownLeader{address: data.LeaderAddr, id: data.LeaderID}
+		} else if l.lastLeader.unknownSince.IsZero() {
+			l.lastLeader.unknownSince = time.Now()
+		}
 		close(l.leaderMoved)
 		l.leaderMoved = make(chan struct{})
 	case raft.FailedHeartbeatObservation:

@@ -38,6 +38,7 @@ type Log struct {
 	leaderMu    sync.Mutex
 	leaderMoved chan struct{}               // closed and replaced when this node hears of another leader
 	silent      map[raft.ServerID]time.Time // since when: see isSilent
+	lastLeader  knownLeader                 // see leaderAt
 	kept        chan struct{}               // keep has ended
 	orphaned    chan struct{}               // watchConnections has ended
 

@@ -165,15 +165,39 @@ func (l *Log) reconcile(ctx context.Context, m Members) error {
 	errs = append(errs, l.settleMembers(ctx, observing, raft.Nonvoter, m.Probe))
 	for _, s := range l.servers() {
 		id, ok := parseServerID(s.ID)
-		if s.Suffrage == raft.Voter || !ok || isSuccessor(s) || l.isCatchingUp() {
+		if s.Suffrage == raft.Voter || !ok || isSuccessor(s) {
 			continue
 		}
 		if !containsNode(observers, id) || l.isFormer(s, id) {
-			l.logger.Info("observer of the metadata log is removed", "node", s.ID)
-			errs = append(errs, l.removeServer(s.ID))
+			errs = append(errs, l.removeObserver(ctx, s.ID))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// removeObserver takes one out that is still none but that. Nobody may change the voters
+// meanwhile: whoever is about to be one may be registered nowhere yet, and may vote by the time
+// that it is to go. While somebody does, it waits for the next time.
+func (l *Log) removeObserver(ctx context.Context, id raft.ServerID) error {
+	return l.unlessChanging(ctx, func() error {
+		observes := func(s raft.Server) bool { return s.ID == id && s.Suffrage != raft.Voter }
+		if !slices.ContainsFunc(l.servers(), observes) {
+			return nil
+		}
+		l.logger.Info("observer of the metadata log is removed", "node", id)
+		return l.removeServer(id)
+	})
+}
+
+// unlessChanging makes a change of the members if nobody changes the voters.
+func (l *Log) unlessChanging(ctx context.Context, change func() error) error {
+	brief, cancel := context.WithTimeout(ctx, catchUpPause)
+	defer cancel()
+	err := l.changeVoters(brief, change)
+	if errors.Is(err, errChanging) {
+		return nil
+	}
+	return err
 }
 
 // isFormer tells whether an observer is what a node was on a disk that it has no more.
@@ -196,23 +220,13 @@ func containsNode(list []Peer, id int32) bool {
 	return slices.ContainsFunc(list, func(p Peer) bool { return p.NodeID == id })
 }
 
-// isCatchingUp tells whether somebody is about to become a voter, who may be registered
-// nowhere yet.
-func (l *Log) isCatchingUp() bool { return len(l.changing) > 0 }
-
 // keepVoters decides cases B and D for voters that the log itself names. Nobody may change
 // them meanwhile: one that is removed would be added again. While somebody does it waits for
 // the next time.
 func (l *Log) keepVoters(ctx context.Context, controllers []Peer, probe Prober) error {
-	brief, cancel := context.WithTimeout(ctx, catchUpPause)
-	defer cancel()
-	err := l.changeVoters(brief, func() error {
+	return l.unlessChanging(ctx, func() error {
 		return errors.Join(l.moveVoters(ctx, controllers, probe), l.finishSuccessions(ctx, probe), l.replaceVoters(ctx, controllers, probe))
 	})
-	if errors.Is(err, errChanging) {
-		return nil
-	}
-	return err
 }
 
 func peers(voters []Voter) (list []Peer) {

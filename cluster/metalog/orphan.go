@@ -55,7 +55,7 @@ func (l *Log) watchConnections() {
 
 // connectionLost finds out what the end of a connection means. It may have been anybody's.
 func (l *Log) connectionLost(ctx context.Context, at time.Time) {
-	leader, id := l.raft.LeaderWithID()
+	leader, id := l.leaderAt(at)
 	rank, votes := l.standingRank(id)
 	if leader == "" || !votes || !l.refusesTwice(ctx, leader) {
 		return
@@ -75,6 +75,32 @@ func (l *Log) connectionLost(ctx context.Context, at time.Time) {
 	}
 	l.logger.Info("the process of the metadata log's leader has ended, this node stands for election", "leader", string(id))
 	l.trans.electNow(ctx.Done())
+}
+
+// justNow is how long a leader may be unknown for the end of its connections to be told.
+const justNow = time.Second
+
+// knownLeader is the last one that this node knew.
+type knownLeader struct {
+	address      raft.ServerAddress
+	id           raft.ServerID
+	unknownSince time.Time // zero while it is known, as far as has been heard
+}
+
+// leaderAt is who leads, or did until a moment before. Another node may have noticed first that
+// it is gone: who is asked for a vote knows of no leader any more, and yet has to stand if that
+// one is not elected.
+func (l *Log) leaderAt(at time.Time) (raft.ServerAddress, raft.ServerID) {
+	if leader, id := l.raft.LeaderWithID(); leader != "" {
+		return leader, id
+	}
+	l.leaderMu.Lock()
+	defer l.leaderMu.Unlock()
+	last := l.lastLeader
+	if !last.unknownSince.IsZero() && at.Sub(last.unknownSince) > justNow {
+		return "", ""
+	}
+	return last.address, last.id
 }
 
 // standingRank is this node's place among the voters without the leader.

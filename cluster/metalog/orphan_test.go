@@ -45,9 +45,11 @@ func TestLeaderThatIsKilled(t *testing.T) {
 	})
 }
 
-// Who would stand first does not notice, and believes in the leader still: the next one stands
-// later, and has its vote.
-func TestLeaderThatIsKilledUnnoticed(t *testing.T) {
+// nextLeads cuts the leader of three off from who would stand first, and kills it: the next one
+// leads within a time. A record, if there is one, is committed without the first. Either function
+// may be nil: before runs just before the kill, after just after it.
+func nextLeads(t *testing.T, within time.Duration, record string, before, after func(first, next *node)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, nil)
 		defer c.close()
@@ -55,46 +57,55 @@ func TestLeaderThatIsKilledUnnoticed(t *testing.T) {
 		c.wantConverged()
 		first, next := c.followers()[0], c.followers()[1]
 		c.net.Cut(old.host(), first.host())
+		if record != "" {
+			old.mustPropose(record)
+		}
+		if before != nil {
+			before(first, next)
+		}
 		begin := time.Now()
 		old.kill()
+		if after != nil {
+			after(first, next)
+		}
 		if got := c.leader(old); got != next {
 			t.Errorf("node %d leads", got.id)
 		}
-		if took := time.Since(begin); took > 450*time.Millisecond {
+		if took := time.Since(begin); took > within {
 			t.Errorf("another leader after %v", took)
 		}
 		c.net.HealAll()
 		old.start()
 		c.wantConverged()
+		if record != "" && !first.has(record) {
+			t.Error("what was committed is not there")
+		}
 	})
+}
+
+// Who would stand first does not notice, and believes in the leader still: the next one stands
+// later, and has its vote.
+func TestLeaderThatIsKilledUnnoticed(t *testing.T) {
+	nextLeads(t, 450*time.Millisecond, "", nil, nil)
 }
 
 // Who stands first lacks what was committed, and is not elected; the next one is.
 func TestLeaderThatIsKilledWhenTheFirstToStandIsBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3, nil)
-		defer c.close()
-		old := c.leader()
-		c.wantConverged()
-		behind, next := c.followers()[0], c.followers()[1]
-		c.net.Cut(old.host(), behind.host())
-		old.mustPropose("committed by two of three")
-		begin := time.Now()
-		old.kill()
-		behind.log.trans.electNow(nil)
-		if got := c.leader(old); got != next {
-			t.Errorf("node %d leads", got.id)
-		}
-		if took := time.Since(begin); took > 600*time.Millisecond {
-			t.Errorf("another leader after %v", took)
-		}
-		c.net.HealAll()
-		old.start()
-		c.wantConverged()
-		if !behind.has("committed by two of three") {
-			t.Error("what was committed is not there")
-		}
+	nextLeads(t, 600*time.Millisecond, "committed by two of three", nil, func(first, _ *node) {
+		first.log.trans.electNow(nil)
 	})
+}
+
+// Who has been asked for a vote knows of no leader any more when the connections end, and stands
+// all the same: who asked is behind, and is not elected.
+func TestLeaderThatIsKilledAfterAVoteWasAskedFor(t *testing.T) {
+	nextLeads(t, 600*time.Millisecond, "committed by two of three", func(first, next *node) {
+		first.log.trans.electNow(nil)
+		synctest.Wait()
+		if leader, _ := next.log.raft.LeaderWithID(); leader != "" {
+			t.Fatalf("%s leads", leader)
+		}
+	}, nil)
 }
 
 // Connections end, but the leader's process does not: nobody stands.
