@@ -28,7 +28,7 @@ func (b *Broker) whoIsAt(ctx context.Context, address string) (metalog.State, er
 	for _, ip := range found {
 		addresses = append(addresses, net.JoinHostPort(ip, port))
 	}
-	self := metalog.State{NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID()}
+	self := metalog.State{NodeID: b.cfg.NodeID, DirectoryID: b.metalog.DirectoryID()}
 	return whoAnswers(ctx, addresses, self, b.door.Probe, func(address string, err error) bool {
 		ip, _, _ := net.SplitHostPort(address)
 		return isRefused(err) && slices.Contains(own, withoutZone(ip))

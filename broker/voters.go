@@ -109,7 +109,7 @@ func (b *Broker) votersListener() string {
 // voting has this controller vote whenever it can.
 func (b *Broker) voting(listeners []metadata.Endpoint) *node.Voting {
 	return &node.Voting{
-		NodeID: b.cfg.NodeID, DirectoryID: b.metadataDir.DirectoryID(), Listeners: listeners,
+		NodeID: b.cfg.NodeID, DirectoryID: b.metalog.DirectoryID(), Listeners: listeners,
 		Cluster: func() string { return b.metalog.Image().ClusterID() },
 		Voters: func() map[int32]uuid.UUID {
 			directories := map[int32]uuid.UUID{}
