@@ -63,6 +63,9 @@ func (p *Partition) ParkWrites() (freeRole, unpark func()) {
 // SwapLog replaces the log by one with the same records, all of them flushed, while writes
 // are parked. What may have changed of the old one since is taken over: configuration, and
 // what retention has deleted.
+//
+// The copy may begin later: a crash can take the log start back, and the high watermark, but not
+// those that the copy has made durable. What is deleted was below a high watermark.
 func (p *Partition) SwapLog(log Log) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,5 +75,9 @@ func (p *Partition) SwapLog(log Log) error {
 		return fmt.Errorf("take over the log start of %s-%d: %w", p.opts.Topic, p.opts.ID.Partition, err)
 	}
 	p.current.Store(&log)
+	if start := int64(log.LogStart()); p.hw.Load() < start {
+		p.hw.Store(start)
+		p.signal()
+	}
 	return nil
 }
