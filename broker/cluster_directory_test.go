@@ -1,12 +1,20 @@
 package broker_test
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	"github.com/klamm-mq/klamm/logstore/vfs"
@@ -114,4 +122,96 @@ func (c *nodes) lost(at, node int32) bool {
 		}
 	}
 	return out == 1 && in == 1
+}
+
+// TestFailedDirectoryAlarmsOnce: of a disk that fails under everything that may use it, an operator
+// reads one line, which says what to do; and one when the broker is started again without it, and
+// how many replicas that are.
+func TestFailedDirectoryAlarmsOnce(t *testing.T) {
+	clusterTest(t, threeCombined, func(c *nodes) {
+		const victim = 2
+		var broken atomic.Bool
+		var said saidLines
+		m := c.all[victim]
+		m.twoDisks(&broken)
+		m.Machine.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		c.start(1, 2, 3)
+		c.createTopic(1, "t", 3)
+		c.createTopic(1, "alone", 1)
+		s := c.produce("t")
+		c.writeAll("alone")
+		c.commitAll("t", 20)
+		said.alarms()
+
+		broken.Store(true)
+		c.commitAll("t", 20)
+		c.writeAll("alone")
+		<-time.After(2 * time.Second)
+		s.end()
+		<-time.After(20 * time.Second)
+		want := regexp.MustCompile(`^level=ERROR msg="log directory is offline: .*restart this broker" replicas=[1-9][0-9]* dir=/d2 err="[^"]*input/output error"$`)
+		if alarms := said.alarms(); len(alarms) != 1 || !want.MatchString(alarms[0]) {
+			t.Errorf("the failure of a directory is told so:\n%s", strings.Join(alarms, "\n"))
+		}
+
+		c.kill(victim)
+		var again saidLines
+		m.Machine.Logger = slog.New(slog.NewTextHandler(&again, nil)) // the dead one goes on logging
+		c.start(victim)
+		<-time.After(5 * time.Second)
+		want = regexp.MustCompile(`(?s)^level=ERROR msg="log directory is offline: .*" dir=/d2 err=".*".level=WARN msg="replicas are out of service: .*" count=[1-9][0-9]* first=\S+-\d+$`)
+		if alarms := strings.Join(again.alarms(), "\n"); !want.MatchString(alarms) {
+			t.Errorf("a start without a directory tells it so:\n%s", alarms)
+		}
+	})
+}
+
+// commitAll commits for so many groups, on most partitions of their topic.
+func (c *nodes) commitAll(topic string, groups int) {
+	c.t.Helper()
+	c.admin(1, func(ctx context.Context, adm *kadm.Client) {
+		for i := range groups {
+			offsets := kadm.Offsets{}
+			offsets.AddOffset(topic, 0, int64(i), -1)
+			if err := adm.CommitAllOffsets(ctx, fmt.Sprintf("g%d", i), offsets); err != nil {
+				c.t.Error(err)
+			}
+		}
+	})
+}
+
+// writeAll produces a record to each partition, if it can.
+func (c *nodes) writeAll(topic string) {
+	c.t.Helper()
+	client := c.client(1, kgo.SeedBrokers(c.addresses()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordDeliveryTimeout(time.Second))
+	defer client.Close()
+	for i := range c.partitions(1, topic) {
+		_ = client.ProduceSync(context.Background(), &kgo.Record{Topic: topic, Partition: int32(i), Value: []byte("v")}) // it may be offline
+	}
+}
+
+// saidLines is what a node has logged.
+type saidLines struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *saidLines) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, after, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ") // the time
+	s.lines = append(s.lines, after)
+	return len(line), nil
+}
+
+// alarms takes the errors and warnings since the last time, without those of Raft, which has
+// connections that end.
+func (s *saidLines) alarms() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := s.lines
+	s.lines = nil
+	return slices.DeleteFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "level=INFO") || strings.Contains(line, "msg=raft") || strings.Contains(line, "new topics will have one replica")
+	})
 }

@@ -18,10 +18,11 @@ func (b *Broker) newQuotas() *quota.Quotas {
 	return q
 }
 
-// newThrottle makes the meter of throttled replicas on one side; its limit may change.
-func (b *Broker) newThrottle(side string, limit func(*configs.Broker) (int64, bool)) *quota.Replication {
+// newThrottle makes the meter of throttled replicas on one side; its limit may change. Who asks
+// for records keeps to a pace: who sends them, to many that ask, would only have them wait twice.
+func (b *Broker) newThrottle(side string, paced bool, limit func(*configs.Broker) (int64, bool)) *quota.Replication {
 	r := quota.NewReplication(quota.ReplicationOptions{
-		Samples: int(b.cfg.Quotas.ReplicationSamples), Window: b.cfg.Quotas.ReplicationWindow,
+		Samples: int(b.cfg.Quotas.ReplicationSamples), Window: b.cfg.Quotas.ReplicationWindow, Paced: paced,
 		Limit: func() (bytesPerSecond float64, set bool) {
 			n, set := limit(b.dynamic.get())
 			return float64(n), set

@@ -49,7 +49,7 @@ func (b *Broker) openDirectories(context.Context) error {
 		case errors.As(err, &foreign), errors.Is(err, vfs.ErrLocked):
 			return err
 		default:
-			b.log.Error("log directory is offline", "dir", path, "err", err)
+			replica.TellOffline(b.log, path, err)
 			b.missing = append(b.missing, missingDir{path, err})
 			errs = append(errs, err)
 		}
@@ -111,6 +111,8 @@ func (b *Broker) directoryFailed(d *logstore.Dir, err error) {
 	}
 	if b.replicas != nil {
 		b.replicas.DirectoryFailed(d, err)
+	} else { // of a controller alone, or before the logs are opened
+		replica.TellOffline(b.log, d.Path(), err)
 	}
 	b.failures.directory(d.DirectoryID())
 }
@@ -303,8 +305,8 @@ func (b *Broker) newReplicas() *replica.Manager {
 		AlterPartition:    &b.membership,
 		OnReplicaRepaired: b.failures.repaired,
 		Following:         b.following(),
-		LeaderThrottle:    b.newThrottle("leader", (*configs.Broker).LeaderBytesPerSecond),
-		FollowerThrottle:  b.newThrottle("follower", (*configs.Broker).FollowerBytesPerSecond),
+		LeaderThrottle:    b.newThrottle("leader", false, (*configs.Broker).LeaderBytesPerSecond),
+		FollowerThrottle:  b.newThrottle("follower", true, (*configs.Broker).FollowerBytesPerSecond),
 		ReplicaLagMax:     b.cfg.Replication.LagTimeMax,
 		RecoveryThreads:   func() int { return int(b.dynamic.get().Logs.RecoveryThreads) },
 		Progress:          b.recoveryProgress,

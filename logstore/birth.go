@@ -223,7 +223,7 @@ func (d *Dir) bearDue(now time.Time) (next time.Time) {
 			return due
 		}
 		switch err := l.bearNow(); {
-		case err == nil || errors.Is(err, ErrClosed):
+		case err == nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrDirOffline):
 		case MayPass(err):
 			d.putBackUnborn(unbornLog{l, now.Add(birthRetry)})
 			d.o.Logger.Warn("log has no files yet", "log", l.path, "err", err)

@@ -474,7 +474,7 @@ func (r *crashRun) follow(j *judgedLog, l *Log) {
 	}
 	info, err := appendTo(r.now, all, j.epoch)
 	if info.FlushAlone {
-		l.FlushAlone()
+		l.FlushAlone(false)
 	}
 	r.note("follow %s: %d..%d %v", j.id, info.FirstOffset, info.LastOffset, err)
 	j.appendedAll(all, err == nil && !r.crashed)

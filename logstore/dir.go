@@ -44,7 +44,8 @@ type DirOptions struct {
 	ProducerIDExpiration time.Duration
 
 	// OnOffline is called once, on a goroutine of its own, when the disk fails: all
-	// waiters for this directory must be answered. Dir.Err says the same.
+	// waiters for this directory must be answered. Dir.Err says the same. It is for whoever is
+	// called to log it: nobody else does.
 	OnOffline func(d *Dir, err error)
 	// OnLogFailed is called once, on a goroutine of its own, for each log that turns
 	// out to be damaged while in use. Log.Failure says the same.
@@ -281,13 +282,12 @@ func (d *Dir) Err() error {
 // fail takes the directory offline, for good: after a failed sync nobody knows what is
 // on the disk, and a repeated one proves nothing.
 func (d *Dir) fail(cause error) {
-	err := fmt.Errorf("%w: %w", ErrDirOffline, cause)
+	var err error = &offlineError{cause}
 	if !d.failure.CompareAndSwap(nil, &err) {
 		return
 	}
 	d.leaveMarker(cause)
 	d.metrics.offline()
-	d.o.Logger.Error("log directory failed and is offline", "dir", d.o.Path, "err", cause)
 	if d.o.OnOffline != nil {
 		go d.o.OnOffline(d, err)
 	}

@@ -61,6 +61,22 @@ var ErrDirFull = fmt.Errorf("log directory is full: %w", kafkaerr.KafkaStorageEr
 // not end before the process does, since no sync is ever retried.
 var ErrDirOffline = fmt.Errorf("log directory is offline: %w", kafkaerr.KafkaStorageError)
 
+// offlineError is ErrDirOffline with what has happened to the disk.
+type offlineError struct{ cause error }
+
+func (e *offlineError) Error() string   { return ErrDirOffline.Error() + ": " + e.cause.Error() }
+func (e *offlineError) Unwrap() []error { return []error{ErrDirOffline, e.cause} }
+
+// OfflineCause is what has happened to the disk of a directory that is offline: the part of its
+// error that is not the same for all.
+func OfflineCause(err error) error {
+	var offline *offlineError
+	if errors.As(err, &offline) {
+		return offline.cause
+	}
+	return err
+}
+
 // MayPass tells that an error is of a state that ends by itself: no room, no descriptor
 // left. What failed with it was not done, and may be tried again.
 func MayPass(err error) bool { return isNoSpace(err) || isBusy(err) || errors.Is(err, ErrDirFull) }

@@ -297,7 +297,7 @@ func (l *Log) leaveTrace() error {
 	if known || l.LogEnd() == 0 {
 		return nil
 	}
-	if err := l.flushAlone(); err != nil {
+	if err := l.flushAlone(l.syncEverySegment, true); err != nil {
 		return err
 	}
 	d.marks.lock()

@@ -50,7 +50,7 @@ func TestRoundsDoNotWaitForWhatIsBehind(t *testing.T) {
 	behind, other := mustBear(t, d, testID("behind", 0), DefaultConfig()), mustBear(t, d, testID("other", 0), DefaultConfig())
 	mustAppendBehind(t, behind, 0)
 	mustAppend(t, other, epochTime, 1, "a")
-	behind.FlushAlone()
+	behind.FlushAlone(false)
 	d.Flush() // with the files of new logs
 
 	mustAppendBehind(t, behind, 1)
@@ -61,7 +61,7 @@ func TestRoundsDoNotWaitForWhatIsBehind(t *testing.T) {
 		behind offset.Flushed
 	}{
 		{func() { d.Flush() }, "[other-0/00000000000000000000.log]", 1},
-		{behind.FlushAlone, "[behind-0/00000000000000000000.log]", 1},
+		{func() { behind.FlushAlone(true) }, "[behind-0/00000000000000000000.log]", 1},
 		{func() { d.Flush() }, "[]", 2},
 	} {
 		synced = nil
@@ -83,11 +83,11 @@ func TestFlushAloneIsKept(t *testing.T) {
 	for base := range int64(5) {
 		mustAppendBehind(t, l, base)
 		if base == 0 {
-			l.FlushAlone() // and its name, before it rolls
+			l.FlushAlone(true) // and its name, before it rolls
 			d.Flush()
 		}
 	}
-	l.FlushAlone()
+	l.FlushAlone(true)
 	d.Flush()
 	if l.Flushed() != 5 {
 		t.Fatalf("flushed to %d", l.Flushed())
@@ -115,7 +115,7 @@ func TestFlushAloneFails(t *testing.T) {
 			l := mustBear(t, d, testID("t", 0), DefaultConfig())
 			mustAppendBehind(t, l, 0)
 			faulty.Add(rule)
-			l.FlushAlone()
+			l.FlushAlone(true)
 			faulty.Clear()
 			if !errors.Is(d.Err(), want) || faulty.Fired() != 1 {
 				t.Errorf("the directory says %v; fired %d times", d.Err(), faulty.Fired())
@@ -151,8 +151,8 @@ func TestTruncationDuringFlushAlone(t *testing.T) {
 		}
 		mustAppendBehind(t, l, 1)
 	}
-	l.FlushAlone()
-	l.FlushAlone()
+	l.FlushAlone(true)
+	l.FlushAlone(true)
 	d.Flush()
 	if l.Flushed() != 2 {
 		t.Errorf("flushed to %d", l.Flushed())

@@ -165,7 +165,7 @@ func (k *Keeper) retain(now time.Time) {
 			continue
 		}
 		deleted, err := l.Retain(now, hw)
-		if err != nil {
+		if err != nil && k.d.Err() == nil {
 			k.d.o.Logger.Warn("retention failed", "log", l.path, "err", err)
 		}
 		if len(deleted) > 0 {

@@ -297,6 +297,16 @@ func (l *Log) ioError(doing string, err error) error {
 	}
 }
 
+// syncError is ioError for a sync. If that found no room for what was written before, the next one
+// may take for written what is lost: that does not pass.
+func (l *Log) syncError(doing string, err error) error {
+	if !isNoSpace(err) {
+		return l.ioError(doing, err)
+	}
+	l.dir.fail(fmt.Errorf("%s %s: %w", doing, l.path, err))
+	return fmt.Errorf("%s %s: %w: %s", doing, l.id, ErrDirOffline, err.Error()) // whose kind would say that it passes
+}
+
 // readError sorts the error of a read. A sector that cannot be read is this log's
 // failure and not the directory's: one bad file does not take the others down (decision
 // D24).

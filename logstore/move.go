@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
+	"github.com/klamm-mq/klamm/logstore/segment"
 	"github.com/klamm-mq/klamm/protocol/kafkaerr"
 	"github.com/klamm-mq/klamm/protocol/offset"
 )
@@ -16,8 +17,8 @@ import (
 // replica). It has no goroutine; its methods are called one after the other.
 //
 //	BeginMove   an empty copy, named -future, or the one that an earlier run has left
-//	Copy        appends what it lacks, again and again
-//	Settle      makes durable what has been copied
+//	Copy        appends a piece of what it lacks, and Flush syncs that; again and again
+//	Settle      makes durable what has been copied, so that a start need not look at it
 //	Finish      nobody changes the log any more: the rest, then the copy becomes the log
 //	Cancel      throws the copy away
 //	GiveUp      Finish comes too late: it throws the copy away; at any time
@@ -25,6 +26,9 @@ import (
 // The copy is a log that follows its original as a follower does its leader, by offset and
 // leader epoch; only that the producers' state is taken over whole in the end, since it may
 // know of batches that retention has deleted.
+//
+// What is copied takes no part in the group commits of the new directory, also when a segment ends:
+// who waits for one would wait for all that has been copied since the last.
 //
 // # Crashes
 //
@@ -51,10 +55,22 @@ import (
 // the offset goes when the copy has a durable name.
 type Move struct {
 	from, future *Log
-	truncations  int64   // of from that the copy has followed
-	swaps        int64   // of from when the copy began; -1 if an earlier run has begun it
-	config       *Config // of from that the copy has
+	truncations  int64            // of from that the copy has followed
+	swaps        int64            // of from when the copy began; -1 if an earlier run has begun it
+	config       *Config          // of from that the copy has
+	named        *segment.Segment // the newest of the copy's whose name is durable
+	copied       piece
 	fate         atomic.Int32
+}
+
+// piece is where the bytes that were copied last are in the original. It saves the search for
+// the next ones, which would read behind what was asked for.
+type piece struct {
+	base        int64 // of the segment
+	from, to    int64 // in its .log file
+	next        int64 // offset that begins at to; 0: nothing is known
+	asked       int64 // most bytes that it might have had
+	cuts, swaps int64 // of the original when it was read
 }
 
 // fates of a Move.
@@ -102,37 +118,48 @@ func (m *Move) TailBytes() int {
 	if end < b.start {
 		end = b.start
 	}
-	at, err := b.positionOf(end)
-	if err != nil {
-		return math.MaxInt32
+	pos, known := m.placeOf(b, end)
+	if !known {
+		at, err := b.positionOf(end)
+		if err != nil {
+			return math.MaxInt32
+		}
+		pos = at.Pos
 	}
-	n := -at.Pos
+	n := -pos
 	for _, s := range b.segs[max(floor(b.segs, end), 0):] {
 		n += s.Size()
 	}
 	return int(min(n, math.MaxInt32))
 }
 
-// Copied tells what a Copy has done.
-type Copied struct {
-	Bytes       int
-	FlushWanted bool // the committer of the new directory should be woken
+// placeOf is where an offset begins in the segment that would hold it, if the last piece has
+// ended there and the original was not cut or cleaned since.
+func (m *Move) placeOf(b bounds, offset int64) (pos int64, known bool) {
+	p := &m.copied
+	if p.next != offset || offset == 0 || p.cuts != m.from.truncationCount() || p.swaps != m.from.swapCount() {
+		return 0, false
+	}
+	if s := b.segs[max(floor(b.segs, offset), 0)]; s.BaseOffset() != p.base {
+		return 0, true // the last piece ended with a segment
+	}
+	return p.to, true
 }
 
 // errGap is a log that ends in records that were compacted away.
 var errGap = errors.New("the log ends in a gap that its copy cannot have")
 
-// Copy appends what the copy lacks, up to about maxBytes; nothing if it lacks nothing. It
-// follows the original also where that has been truncated, has lost its beginning, or has
-// another configuration.
-func (m *Move) Copy(now time.Time, maxBytes int) (Copied, error) {
+// Copy appends what the copy lacks, up to about maxBytes, and tells how much that was; nothing if
+// it lacks nothing. It follows the original also where that has been truncated, has lost its
+// beginning, or has another configuration. It asks the disk for what it reads, and no more.
+func (m *Move) Copy(now time.Time, maxBytes int) (bytes int, err error) {
 	if err := m.follow(now); err != nil {
-		return Copied{}, fmt.Errorf("copy %s: %w", m.from.id, err)
+		return 0, fmt.Errorf("copy %s: %w", m.from.id, err)
 	}
 	at, end := int64(m.future.LogEnd()), int64(m.from.LogEnd())
 	if at >= end {
 		invariant.Check(at == end || m.from.truncationCount() != m.truncations, "the copy of %s ends at %d, the log at %d", m.from.path, at, end)
-		return Copied{}, nil
+		return 0, nil
 	}
 	buffers := &m.future.dir.copyBuffers
 	buf, _ := buffers.Get().(*[]byte)
@@ -140,29 +167,35 @@ func (m *Move) Copy(now time.Time, maxBytes int) (Copied, error) {
 		buf = new([]byte)
 	}
 	defer buffers.Put(buf)
-	records, err := m.read(buf, at, end, maxBytes)
+	p := piece{asked: int64(maxBytes), cuts: m.truncations, swaps: m.from.swapCount()}
+	records, err := m.read(&p, buf, at, end, maxBytes)
 	switch {
 	case errors.Is(err, kafkaerr.OffsetOutOfRange):
-		return Copied{}, nil // cut meanwhile, at either end: the next call follows
+		return 0, nil // cut meanwhile, at either end: the next call follows
 	case err != nil:
-		return Copied{}, fmt.Errorf("copy %s: %w", m.from.id, err)
+		return 0, fmt.Errorf("copy %s: %w", m.from.id, err)
 	case len(records) == 0 && m.from.truncationCount() == m.truncations:
-		return Copied{}, fmt.Errorf("copy %s: %w", m.from.id, errGap)
+		return 0, fmt.Errorf("copy %s: %w", m.from.id, errGap)
 	}
-	info, err := m.future.AppendAsFollower(now, records, math.MaxInt32)
+	info, err := m.future.AppendBehind(now, records, math.MaxInt32)
 	if err != nil && m.from.truncationCount() == m.truncations {
-		return Copied{}, fmt.Errorf("copy %s: %w", m.from.id, err)
+		return 0, fmt.Errorf("copy %s: %w", m.from.id, err)
 	}
-	return Copied{Bytes: info.AppendedBytes, FlushWanted: info.FlushWanted}, nil
+	if info.AppendedBytes > 0 {
+		p.to, p.next = p.from+int64(info.AppendedBytes), info.LastOffset+1
+		m.copied = p
+	}
+	return info.AppendedBytes, nil
 }
 
-// read reads whole batches into buf, which grows as needed.
-func (m *Move) read(buf *[]byte, from, upTo int64, maxBytes int) ([]byte, error) {
-	info, err := m.from.Read(ReadParams{Offset: from, MaxBytes: maxBytes, UpTo: upTo, MinOne: true})
+// read reads batches into buf, which grows as needed; the last one may be cut short.
+func (m *Move) read(p *piece, buf *[]byte, from, upTo int64, maxBytes int) ([]byte, error) {
+	info, err := m.from.Read(ReadParams{Offset: from, MaxBytes: maxBytes, UpTo: upTo, MinOne: true, Prefetch: true})
 	if err != nil || info.Region == nil {
 		return nil, err
 	}
 	defer info.Region.Release()
+	p.base, p.from = info.Start.SegmentBase, info.Start.Pos
 	n := info.Region.Len()
 	if cap(*buf) < n {
 		*buf = make([]byte, n)
@@ -243,6 +276,45 @@ func (m *Move) agreed(end int64) (int64, error) {
 // hwOfCopy bounds nothing: what the original has given up may go.
 func (l *Log) hwOfCopy() offset.HighWatermark { return offset.HighWatermark(l.LogEnd()) }
 
+// Flush makes durable what Copy has appended, beside the group commits, while the next piece is
+// read. If forget, the system need not keep in memory what was copied, neither here nor where it
+// comes from: nobody will soon read it, and it would push out what clients read. It blocks on the
+// disk.
+func (m *Move) Flush(forget bool) error {
+	m.advise(forget)
+	l := m.future
+	segs := l.segments()
+	newest := segs[len(segs)-1]
+	err := l.flushAlone(func() error { return l.syncSegments(forget) }, newest != m.named)
+	if err != nil {
+		return fmt.Errorf("flush copy of %s: %w", l.id, err)
+	}
+	m.named = newest
+	return nil
+}
+
+// advise tells the system what of the original is needed next, and if forget, what no more.
+func (m *Move) advise(forget bool) {
+	p := &m.copied
+	if p.next == 0 {
+		return
+	}
+	b := m.from.bounds()
+	if pos, known := m.placeOf(b, p.next); known {
+		b.segs[max(floor(b.segs, p.next), 0)].WillNeed(pos, p.asked)
+	}
+	if !forget {
+		return
+	}
+	if i := floor(b.segs, p.base); i >= 0 && b.segs[i].BaseOffset() == p.base {
+		b.segs[i].Forget(p.from-keptBehind, p.to-keptBehind)
+	}
+}
+
+// keptBehind is of how many bytes in front of the next piece the system is not told to forget
+// them: the search for it begins there.
+const keptBehind = 64 << 10
+
 // Settle makes durable what has been copied: then a start need not copy it again, and
 // Finish has less to sync. It blocks on the disk.
 func (m *Move) Settle(now time.Time) error {
@@ -250,37 +322,42 @@ func (m *Move) Settle(now time.Time) error {
 	if err := l.dir.captureRecoveryPoints(now, []*Log{l}); err != nil {
 		return fmt.Errorf("settle copy of %s: %w", l.id, err)
 	}
-	if err := l.flushAlone(); err != nil {
+	if err := l.flushAlone(l.syncEverySegment, true); err != nil {
 		return fmt.Errorf("settle copy of %s: %w", l.id, err)
 	}
 	l.settleRecoveryPoint()
 	return nil
 }
 
-// flushAlone makes a log durable up to its end, without a round. Nobody appends meanwhile.
-func (l *Log) flushAlone() error {
+// flushAlone makes a log durable up to its end, without a round: what sync does makes its records
+// so, and names says whether its files may be new. Nobody appends meanwhile.
+func (l *Log) flushAlone(sync func() error, names bool) error {
 	l.mu.RLock()
 	end, truncations := l.marks.end, l.marks.truncations
 	l.mu.RUnlock()
-	if err := l.syncEverything(); err != nil {
-		return l.ioError("flush", err)
+	err := sync()
+	if err == nil && names {
+		err = l.syncAsNew()
+	}
+	if err != nil {
+		return l.syncError("flush", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m := &l.marks; m.truncations == truncations && !l.closed {
 		m.flushed, m.noted = max(m.flushed, end), max(m.noted, end)
-		l.nameless = false
+		l.nameless = l.nameless && !names
 	}
 	return l.dir.Err() // a round may have been told of what was lost here
 }
 
-func (l *Log) syncEverything() error {
+func (l *Log) syncEverySegment() error {
 	for _, s := range l.segments() {
 		if err := syncSegment(s); err != nil {
 			return err
 		}
 	}
-	return l.syncAsNew()
+	return nil
 }
 
 // Cancel throws the copy away.

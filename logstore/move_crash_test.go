@@ -140,6 +140,9 @@ func (r *moveRun) live() {
 	for i := 0; !r.crashed && m.Lag() > 0; i++ {
 		_, err := m.Copy(r.now, 300)
 		r.do(err)
+		if i%4 != 3 {
+			r.do(m.Flush(i%2 == 0))
+		}
 		if i%3 == 0 {
 			r.appendTo(log, 1)
 		}

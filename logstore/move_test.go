@@ -216,6 +216,9 @@ func moveOnce(to *Dir, l *Log) (*Log, error) {
 		if _, err := m.Copy(epochTime, 300); err != nil {
 			return nil, err
 		}
+		if err := m.Flush(true); err != nil {
+			return nil, err
+		}
 	}
 	if err := m.Settle(epochTime); err != nil {
 		return nil, err

@@ -395,13 +395,13 @@ func (j *openJob) findMissing() error {
 }
 
 // miss reports one of them. It may have been lost, moved to another directory, or deleted by a
-// process that was killed meanwhile: metadata tells.
+// process that was killed meanwhile: metadata tells, so that whoever knows it is to alarm.
 func (j *openJob) miss(id ID, flushed int64) {
 	err := &CorruptionError{
 		File: j.d.o.Path, Pos: -1, Offset: -1,
 		Err: fmt.Errorf("the directory of partition %d of topic %s is missing; it was flushed up to offset %d", id.Partition, id.TopicID, flushed),
 	}
-	j.d.o.Logger.Warn("directory of a partition is missing", "dir", j.d.o.Path, "topicId", id.TopicID, "partition", id.Partition, "flushed", flushed)
+	j.d.o.Logger.Info("directory of a partition is missing", "dir", j.d.o.Path, "topicId", id.TopicID, "partition", id.Partition, "flushed", flushed)
 	j.report.Failed = append(j.report.Failed, FailedLog{ID: id, Err: err})
 	j.d.failed[id.key()] = failedDir{id: id, err: err}
 }

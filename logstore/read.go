@@ -19,6 +19,7 @@ type ReadParams struct {
 	UpTo     int64 // exclusive bound: no batch that ends above it
 	MinOne   bool  // the first batch comes whole even if larger than MaxBytes
 	Whole    bool  // no batch but the first is cut short by MaxBytes, at the cost of a look at each
+	Prefetch bool  // have all of it read from the disk at once, and no more (see vfs.WillNeed)
 	Aborted  bool  // list the aborted transactions in what was read, for read_committed
 	// SkipEmpty passes over batches without records before the first one that has some, if
 	// there is one: see skipEmpty.
@@ -106,7 +107,7 @@ func (l *Log) read(b bounds, p ReadParams) (ReadInfo, error) {
 			return ReadInfo{}, err
 		}
 		r, err := b.segs[i].Read(segment.ReadParams{
-			Offset: p.Offset, MaxPos: maxPos, MaxBytes: p.MaxBytes, MinOne: p.MinOne, Whole: p.Whole, OnReadError: l.onRegionError,
+			Offset: p.Offset, MaxPos: maxPos, MaxBytes: p.MaxBytes, MinOne: p.MinOne, Whole: p.Whole, Prefetch: p.Prefetch, OnReadError: l.onRegionError,
 		})
 		if err != nil {
 			return ReadInfo{}, err

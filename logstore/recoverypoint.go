@@ -118,7 +118,7 @@ func (d *Dir) advanceRecoveryPoints(now time.Time, interval time.Duration, maxBy
 		}
 		l.mu.RUnlock()
 	}
-	if err := d.captureRecoveryPoints(now, due); err != nil {
+	if err := d.captureRecoveryPoints(now, due); err != nil && d.Err() == nil {
 		d.o.Logger.Warn("recovery points do not move", "dir", d.o.Path, "err", err)
 	}
 	for _, l := range due {

@@ -157,7 +157,7 @@ func (l *Log) TruncateTo(o int64) error {
 		return err
 	}
 	if err := syncSegment(active); err != nil {
-		return l.ioError("truncate", err)
+		return l.syncError("truncate", err)
 	}
 	if !removed {
 		return nil

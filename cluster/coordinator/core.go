@@ -232,6 +232,8 @@ func (c *core) flush(now time.Time) error {
 		return err
 	case errors.Is(err, kafkaerr.NotLeaderOrFollower):
 		c.logger.Debug("leadership was lost before a batch was written", "err", err)
+	case errors.Is(err, kafkaerr.KafkaStorageError): // the log or its directory is offline, which has been told
+		c.logger.Debug("append failed, the shard is loaded again", "err", err)
 	default:
 		c.logger.Error("append failed, the shard is loaded again", "err", err)
 	}

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -170,7 +171,11 @@ func (h *host[S]) logFailure(err error, pause time.Duration) {
 		h.logger.Debug("shard is not loaded: the partition is not led here any more", "err", err)
 	case err.Error() != h.failure:
 		h.failure = err.Error()
-		h.logger.Error("shard could not be loaded", "again", pause, "err", err)
+		level := slog.LevelError
+		if errors.Is(err, kafkaerr.KafkaStorageError) { // the log or its directory is offline, which has been told
+			level = slog.LevelWarn
+		}
+		h.logger.Log(h.ctx, level, "shard could not be loaded", "again", pause, "err", err)
 	}
 }
 

@@ -15,10 +15,15 @@ type Replication struct {
 	limit  func() (bytesPerSecond float64, set bool)
 	window window
 	clock  clock
+	paced  bool
 
 	mu   sync.Mutex
 	rate rate
+	even time.Time // when everything that was recorded is through, at the pace of the limit
 }
+
+// paceCredit is how far a pace may catch up with what it has missed.
+const paceCredit = 250 * time.Millisecond
 
 // ReplicationOptions configure a Replication. Zero values are Kafka's defaults.
 type ReplicationOptions struct {
@@ -27,6 +32,9 @@ type ReplicationOptions struct {
 	Samples int           // replication.quota.window.num, 11
 	Window  time.Duration // replication.quota.window.size.seconds, 1 s
 	Epoch   time.Time     // no time that comes is before it; zero: now
+	// Paced spreads what is let in over each window. Else all of a window's may come in its first
+	// moment, as in Kafka.
+	Paced bool
 }
 
 // NewReplication makes a meter that has measured nothing.
@@ -37,7 +45,7 @@ func NewReplication(o ReplicationOptions) *Replication {
 	if o.Epoch.IsZero() {
 		o.Epoch = time.Now()
 	}
-	return &Replication{limit: o.Limit, window: newWindow(o.Samples, o.Window), clock: clock{o.Epoch}}
+	return &Replication{limit: o.Limit, window: newWindow(o.Samples, o.Window), clock: clock{o.Epoch}, paced: o.Paced}
 }
 
 // Record counts bytes, whatever the rate is.
@@ -45,10 +53,20 @@ func (r *Replication) Record(now time.Time, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rate.record(r.window, float64(bytes), r.clock.at(now))
+	if limit, set := r.limit(); r.paced && set && limit > 0 {
+		if due := now.Add(-paceCredit); r.even.Before(due) {
+			r.even = due
+		}
+		takes := min(float64(bytes)/limit, 2*r.window.length.Seconds())
+		r.even = r.even.Add(time.Duration(takes * float64(time.Second)))
+		if most := now.Add(r.window.length); r.even.After(most) {
+			r.even = most
+		}
+	}
 }
 
-// Exceeded is how long it takes at least until the rate is down at the limit, if nothing
-// more is recorded; 0 if it is not above it, or there is no limit. After a limit of 0 it is
+// Exceeded is how long it takes at least until the rate is down at the limit, and its pace kept,
+// if nothing more is recorded; 0 if it is not above it, or there is no limit. After a limit of 0 it is
 // as long as all windows: then nothing is measured any more.
 func (r *Replication) Exceeded(now time.Time) time.Duration {
 	limit, set := r.limit()
@@ -59,7 +77,7 @@ func (r *Replication) Exceeded(now time.Time) time.Duration {
 	defer r.mu.Unlock()
 	sum, over := r.rate.sinceOldest(r.window, r.clock.at(now))
 	if sum/over.Seconds() <= limit {
-		return 0
+		return max(0, r.even.Sub(now))
 	}
 	whole := time.Duration(r.window.samples) * r.window.length
 	if limit <= 0 || sum/limit >= whole.Seconds() {

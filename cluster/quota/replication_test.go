@@ -45,3 +45,40 @@ func TestReplicationRate(t *testing.T) {
 		t.Errorf("without a limit: wait %v", wait)
 	}
 }
+
+// TestPaceOfReplication: what is let in comes evenly, not a window's worth at once; what was
+// missed is made up for as far as a quarter of a second, and nobody waits for longer than a window.
+func TestPaceOfReplication(t *testing.T) {
+	const ms = time.Millisecond
+	start := time.Unix(1000, 0)
+	limit := 1000.0
+	r := NewReplication(ReplicationOptions{Epoch: start, Limit: func() (float64, bool) { return limit, true }, Paced: true})
+	for _, step := range []struct {
+		after  time.Duration
+		record int
+		wait   time.Duration
+	}{
+		{0, 250, 0}, // what has not come before counts as missed
+		{0, 100, 100 * ms},
+		{100 * ms, 0, 0},
+		{100 * ms, 50, 50 * ms},
+		{5 * time.Second, 250, 0},
+		{5 * time.Second, 1, ms},
+		{10 * time.Second, 9000, time.Second}, // more than ten windows' worth: all of it is known, the pace forgets
+		{11 * time.Second, 0, 0},
+	} {
+		now := start.Add(step.after)
+		if step.record > 0 {
+			r.Record(now, step.record)
+		}
+		if wait := r.Exceeded(now); wait != step.wait {
+			t.Errorf("after %v: wait %v, want %v", step.after, wait, step.wait)
+		}
+	}
+	limit = 0
+	r.Record(start.Add(12*time.Second), 1)
+	limit = 1e6
+	if wait := r.Exceeded(start.Add(12 * time.Second)); wait != 0 {
+		t.Errorf("after a limit of 0: wait %v", wait)
+	}
+}

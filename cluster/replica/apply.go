@@ -2,6 +2,8 @@ package replica
 
 import (
 	"cmp"
+	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -43,6 +45,7 @@ func (m *Manager) OnMetadataUpdate(delta *metadata.Delta, next *metadata.Image) 
 	m.fetchers.settle()
 	if first {
 		m.resumeMoves(now)
+		m.tellLost()
 		m.startCleaner()
 	}
 	m.isr.set(m.leadsFollowers())
@@ -262,9 +265,14 @@ func (m *Manager) assume(now time.Time, h *hosted, p *metadata.Partition) {
 		return
 	}
 	m.fetchers.leave(h.ID())
+	known := h.Failure() != nil
 	e, err := h.BecomeLeader(now, p)
 	if err != nil {
-		m.opts.Logger.Error("replica cannot lead", "topic", h.Topic(), "partition", h.ID().Partition, "err", err)
+		level := slog.LevelError
+		if known { // and told
+			level = slog.LevelDebug
+		}
+		m.opts.Logger.Log(context.Background(), level, "replica cannot lead", "topic", h.Topic(), "partition", h.ID().Partition, "err", err)
 		m.fail(h, err)
 		return
 	}

@@ -47,13 +47,35 @@ func (m *Manager) openDirectories(now time.Time, image *metadata.Image) map[Topi
 	for _, d := range m.dirs {
 		if err := m.openDirectory(now, d, image, found); err != nil {
 			d.unopened.Store(&err)
-			m.directoryOffline(d.Dir, err)
+			if d.Err() == nil { // else DirectoryFailed is called, or will be
+				TellOffline(m.opts.Logger, d.Path(), err)
+			}
+			m.endIfLast(err)
 		}
 		d.committer = logstore.StartCommitter(d.Dir, logstore.CommitterOptions{OnFlushed: m.onFlushed})
 		d.keeper = logstore.NewKeeper(d.Dir, m.keeperOptions(d))
 		d.keeper.Start()
 	}
+	m.tellFailed(image, found)
 	return found
+}
+
+// tellFailed logs which replicas are offline, now that all directories have been looked at: one
+// that the process had just moved when it ended, before metadata named the new place, is missing
+// in the old one and whole in the new one.
+func (m *Manager) tellFailed(image *metadata.Image, found map[TopicIDPartition]*hosted) {
+	for id, f := range m.failed {
+		// Of one whose directory is gone the disk does not know the name.
+		log := m.opts.Logger.With("topic", image.TopicByID(id.TopicID).Name, "partition", id.Partition)
+		switch h := found[id]; {
+		case h == nil:
+			log.Error("replica is offline", "err", f.failed)
+		case f.missing:
+			log.Info("replica is where it was moved to before the process ended", "from", f.remains.Path(), "dir", h.at().dir.Path())
+		default:
+			log.Warn("replica is used, another copy of it is damaged", "dir", h.at().dir.Path(), "damaged", f.remains.Path(), "err", f.failed)
+		}
+	}
 }
 
 // forgetStart ends the first application of metadata.
@@ -94,9 +116,7 @@ func (m *Manager) sortOutFailed(now time.Time, d *directory, failed []logstore.F
 			strays = append(strays, f.ID)
 			continue
 		}
-		m.failed[id] = &hosted{failed: storageError(f.Err), remains: d}
-		// Of one whose directory is gone the disk does not know the name.
-		m.opts.Logger.Error("replica is offline", "topic", image.TopicByID(id.TopicID).Name, "partition", f.ID.Partition, "err", f.Err)
+		m.failed[id] = &hosted{failed: storageError(f.Err), remains: d, missing: f.ID.Topic == ""}
 	}
 	return d.SetAsideFailed(now, strays...)
 }
@@ -239,16 +259,46 @@ func (d *directory) lighter(than *directory) bool {
 // requests get KAFKA_STORAGE_ERROR, those that wait included. Other directories go on.
 // It is for the OnOffline of a directory's options.
 func (m *Manager) DirectoryFailed(d *logstore.Dir, err error) {
+	var lost []*hosted
 	for _, h := range m.all() {
 		if at := h.at(); at.dir != nil && at.dir.Dir == d {
-			m.fail(h, err)
+			lost = append(lost, h)
 		}
 	}
-	m.directoryOffline(d, err)
+	// First of all: what follows may wait for the disk.
+	TellOffline(m.opts.Logger.With("replicas", len(lost)), d.Path(), err)
+	for _, h := range lost {
+		m.fail(h, err)
+	}
+	m.endIfLast(err)
 }
 
-func (m *Manager) directoryOffline(d *logstore.Dir, err error) {
-	m.opts.Logger.Error("log directory is offline", "dir", d.Path(), "err", err)
+// TellOffline logs that a log directory is offline. It is the one line that alarms, whatever
+// else fails with the directory.
+func TellOffline(logger *slog.Logger, dir string, err error) {
+	logger.Error("log directory is offline: its replicas are out of service; bring the disk back, or replace it by an empty one, and restart this broker",
+		"dir", dir, "err", logstore.OfflineCause(err))
+}
+
+// tellLost logs how many replicas start has found to be in no directory that is online.
+func (m *Manager) tellLost() {
+	count, first := 0, ""
+	for _, h := range m.all() {
+		if !errors.Is(h.Failure(), errNoDirectory) {
+			continue
+		}
+		count++
+		if name := fmt.Sprintf("%s-%d", h.Topic(), h.ID().Partition); first == "" || name < first {
+			first = name
+		}
+	}
+	if count > 0 {
+		m.opts.Logger.Warn("replicas are out of service: no log directory that is online has them", "count", count, "first", first)
+	}
+}
+
+// endIfLast ends the process when there is no directory left.
+func (m *Manager) endIfLast(err error) {
 	if !slices.ContainsFunc(m.dirs, func(d *directory) bool { return d.offline() == nil }) {
 		m.opts.OnAllDirsOffline(err)
 	}

@@ -50,6 +50,7 @@ func (m *Manager) readAll(r *Reader, req *FetchRequest) (size int, urgent bool) 
 	left := req.MaxBytes
 	for i := range req.Partitions {
 		want := &req.Partitions[i]
+		r.Served = left < req.MaxBytes/2
 		m.readOne(now, r, want, min(want.MaxBytes, left), size == 0)
 		n := want.Result.size()
 		size += n

@@ -197,6 +197,9 @@ func (a *answer) storageFailed(r *followed, doing string, err error) {
 		}
 	default:
 		a.f.giveUp(r)
+		if errors.Is(err, kafkaerr.KafkaStorageError) { // told by whoever has taken the log or its directory offline
+			level = slog.LevelDebug
+		}
 	}
 	a.f.o.Logger.Log(context.Background(), level, "what was fetched cannot be taken in",
 		"doing", doing, "topic", r.topic, "partition", r.id.Partition, "err", err)

@@ -69,20 +69,39 @@ func (f *Fetcher) shareOfBehind(ready []*followed, most int32) int32 {
 	return max(f.o.PartitionMaxBytes, most/max(n, 1))
 }
 
-// throttledAnswer is of how much time of its rate a follower asks for throttled records at
-// once.
-const throttledAnswer = 20 * time.Millisecond
-
 // answerSize is the most that an answer may have. Where replicas are behind that are let in
 // at a certain rate it is small: large ones a few times a second would have whatever else
-// the disk and the leader do wait for each of them.
+// the disk and the leader do wait for each of them. Measured beside a steady producer, pieces of
+// 128 or 256 KiB, each of them flushed, cost it a fifth to a third of its 99th percentile, and those
+// of 1 MiB more than doubled it.
+//
+// Members of the ISR that are throttled too must keep up with their leader, and get more.
 func (f *Fetcher) answerSize(ready []*followed) int32 {
 	limit, set := f.o.Throttle.Limit()
-	if !set || !slices.ContainsFunc(ready, (*followed).isBraked) {
+	braked := 0
+	for _, r := range ready {
+		if r.isBraked() {
+			braked++
+		}
+	}
+	if !set || braked == 0 {
 		return f.o.MaxBytes
 	}
-	return int32(min(float64(f.o.MaxBytes), max(float64(f.o.PartitionMaxBytes), limit*throttledAnswer.Seconds())))
+	least, share := float64(throttledAnswer), throttledTime
+	if braked < len(ready) {
+		least, share = float64(f.o.PartitionMaxBytes), sharedTime
+	}
+	return int32(min(float64(f.o.MaxBytes), max(least, limit*share.Seconds())))
 }
+
+const (
+	// throttledAnswer is what a follower asks for at once of throttled records, or throttledTime
+	// of its rate, if that is more.
+	throttledAnswer = 128 << 10
+	throttledTime   = time.Millisecond
+	// sharedTime is that where members of the ISR share the answer.
+	sharedTime = 20 * time.Millisecond
+)
 
 // requestBuilder groups partitions by topic, in the order in which they come.
 type requestBuilder struct {

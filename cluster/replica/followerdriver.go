@@ -14,7 +14,7 @@ func (m *Manager) tookIn(all []FollowerEffects) {
 			m.carryOut(h, e.Effects)
 			at := h.at()
 			if e.FlushAlone {
-				at.log.FlushAlone()
+				at.log.FlushAlone(e.Forget)
 			}
 			if e.FlushWanted {
 				at.dir.committer.Wake() // wakes coalesce

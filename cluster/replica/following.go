@@ -79,7 +79,7 @@ func (p *Partition) AppendFetched(now time.Time, f Fetched) (appended int, e Eff
 	if len(f.Records) > 0 {
 		info, err := p.appendBatches(now, f)
 		appended, e.FlushWanted = info.AppendedBytes, info.FlushWanted
-		e.FlushAlone = info.FlushAlone
+		e.FlushAlone, e.Forget = info.FlushAlone, p.isFar(f, appended)
 		if err != nil {
 			return appended, e, fmt.Errorf("append what was fetched to %s-%d: %w", p.opts.Topic, p.opts.ID.Partition, err)
 		}
@@ -87,6 +87,16 @@ func (p *Partition) AppendFetched(now time.Time, f Fetched) (appended int, e Eff
 	more, err := p.takeOver(f)
 	e.add(more)
 	return appended, e, err
+}
+
+// farBehind is from where on what a replica takes in is the past, in bytes: nobody will soon read
+// it here.
+const farBehind = 64 << 20
+
+// isFar judges by the records that have come: what is left of the way has some of the same size.
+func (p *Partition) isFar(f Fetched, appended int) bool {
+	end := int64(p.log().LogEnd())
+	return float64(f.HighWatermark-end)*float64(appended) > farBehind*float64(end-f.Offset)
 }
 
 // appendBatches leaves the flush of a throttled replica out of the group commits as long as it is

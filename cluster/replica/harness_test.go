@@ -187,7 +187,7 @@ func topicConfig(overrides map[string]string) (TopicConfig, error) {
 		case "segment.bytes":
 			c.Log.SegmentBytes = int32(n)
 		case "leader.throttled":
-			c.LeaderThrottled.Partitions = []int32{int32(n)}
+			c.LeaderThrottled = Throttled{All: v == "*", Partitions: []int32{int32(n)}}
 		case "follower.throttled":
 			c.FollowerThrottled.Partitions = []int32{int32(n)}
 		case "max.message.bytes":

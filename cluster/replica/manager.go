@@ -130,10 +130,11 @@ type waitKey struct {
 type hosted struct {
 	*Partition
 	// where is nil for a replica that has been unusable from the start, for the reason in
-	// failed. Its files, if there are any, are in remains.
+	// failed. Its files, if there are any, are in remains; missing says that there are none.
 	where   atomic.Pointer[place]
 	failed  error
 	remains *directory
+	missing bool
 
 	// left are directories where the replica has been, and which remember it for as long
 	// as metadata may name them.

@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// moveStep is how much is copied at a time, at most.
-	moveStep = 1 << 20
+	// moveStep is how much is copied and flushed at a time, at most, with or without a limit,
+	// since the disk has others to serve. A throttled follower asks for less (throttledAnswer), but
+	// without a limit each sync costs speed.
+	moveStep = 256 << 10
 	// moveSettleBytes is how much is copied before it is made durable.
 	moveSettleBytes = 64 << 20
 	// moveTailBytes bounds what is copied and synced while writes are parked. The first
@@ -382,16 +384,13 @@ func (s *moves) advance(x *moving) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.pace.spend(copied.Bytes)
-	s.m.metrics.movedBytes.Add(float64(copied.Bytes))
-	x.unsettled += copied.Bytes
-	if copied.FlushWanted {
-		x.to.committer.Wake()
-	}
+	s.pace.spend(copied)
+	s.m.metrics.movedBytes.Add(float64(copied))
+	x.unsettled += copied
 	tail := x.move.TailBytes()
 	switch {
-	case (copied.Bytes >= step || tail > x.maxTail()) && x.unsettled < moveSettleBytes:
-		return false, nil
+	case (copied >= step || tail > x.maxTail()) && x.unsettled < moveSettleBytes:
+		return false, x.move.Flush(tail > farBehind)
 	case tail+x.unsettled > x.maxTail():
 		if tail <= x.maxTail() {
 			x.settled++
@@ -485,15 +484,19 @@ func (d *directory) warn(what string, h *hosted, err error) {
 	d.logger.Warn("trouble with a replica that moves", "what", what, "topic", h.Topic(), "partition", h.ID().Partition, "to", d.Path(), "err", err)
 }
 
-// pace keeps all moves together below a number of bytes a second. It allows a step whatever
-// the limit, and then waits until that has been worth it.
+// pace keeps all moves together below a number of bytes a second, evenly. It allows a step
+// whatever the limit, and then waits until that has been worth it. What was missed, since a disk or
+// a timer took long, is made up for as far as a quarter of a second.
 type pace struct {
 	limit func() int64 // bytes a second; at most 0: none
 
 	mu   sync.Mutex
-	debt float64 // bytes ahead of the limit at time at
+	debt float64 // bytes ahead of the limit at time at; below 0: behind
 	at   time.Time
 }
+
+// moveCredit is how far moves may catch up with what they have missed.
+const moveCredit = 250 * time.Millisecond
 
 // maxPaceWait is after how long a changed limit is noticed.
 const maxPaceWait = time.Second
@@ -532,7 +535,7 @@ func (p *pace) due(now time.Time) time.Duration {
 		return 0
 	}
 	if !p.at.IsZero() {
-		p.debt = max(0, p.debt-now.Sub(p.at).Seconds()*limit)
+		p.debt = max(-moveCredit.Seconds()*limit, p.debt-now.Sub(p.at).Seconds()*limit)
 	}
 	p.at = now
 	return time.Duration(p.debt / limit * float64(time.Second))

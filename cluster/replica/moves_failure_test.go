@@ -1,9 +1,12 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,4 +76,28 @@ func TestDeletedRecordsStayDeletedOfTwoLogs(t *testing.T) {
 		expect(t, "taken", h.where("t"), "/d2 lag 0")
 		expect(t, "start", int64(h.log(id).LogStart()), int64(1))
 	})
+}
+
+// TestMoveThatMetadataDoesNotKnowIsNoAlarm: the process died when a replica had been moved, and
+// before the controller had heard of it. Nothing is wrong, in the new place it is as it was.
+func TestMoveThatMetadataDoesNotKnowIsNoAlarm(t *testing.T) {
+	var said bytes.Buffer
+	movers(t, func(h *mover) {
+		id := h.in("t", "/d1")
+		h.must(id, "a")
+		h.mustAlter("t", "/d2")
+		expect(t, "moved", h.where("t"), "/d2 lag 0")
+		h.crash()
+		said.Reset()
+		h.start()
+		expect(t, "there", h.all(id), []string{"a"})
+		for line := range strings.Lines(said.String()) {
+			if !strings.Contains(line, "level=INFO") {
+				t.Errorf("it is told so: %s", line)
+			}
+		}
+		if want := `msg="replica is where it was moved to before the process ended" topic=t partition=0 from=/d1 dir=/d2`; !strings.Contains(said.String(), want) {
+			t.Errorf("%s is not in %s", want, said.String())
+		}
+	}, withOptions(func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&said, nil)) }))
 }

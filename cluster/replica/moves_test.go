@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -554,31 +553,6 @@ func TestDiskOfAMoveFails(t *testing.T) {
 			expect(t, "moved", h.where("t"), "/d2 lag 0")
 			expect(t, "all", h.all(id), []string{"a", "b"})
 		}, broken)
-	})
-}
-
-// TestPace: a limit holds over all moves, and is noticed when it changes.
-func TestPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var limit atomic.Int64
-		limit.Store(1000)
-		p := &pace{limit: limit.Load}
-		begin := time.Now()
-		for range 10 {
-			p.await(t.Context())
-			p.spend(p.step())
-		}
-		p.await(t.Context())
-		if took := time.Since(begin).Seconds(); math.Abs(took-10) > 0.1 {
-			t.Errorf("10,000 bytes at 1,000 a second took %v s", took)
-		}
-		p.spend(1 << 30)
-		time.AfterFunc(5*time.Second, func() { limit.Store(0) })
-		begin = time.Now()
-		p.await(t.Context())
-		if took := time.Since(begin); took > 7*time.Second {
-			t.Errorf("a limit that was lifted was noticed after %s", took)
-		}
 	})
 }
 

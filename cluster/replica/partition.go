@@ -132,6 +132,7 @@ type Brokers interface {
 type Effects struct {
 	FlushWanted bool // wake the committer of the log's directory
 	FlushAlone  bool // before that, call FlushAlone of the log, which blocks
+	Forget      bool // with its argument
 	Wake        bool // produces, consumers' fetches and deletions of records that wait here may be done
 	WakeFetcher bool // followers' fetches that wait here may be done
 	// AlterPartition is a change of the ISR to propose to the controller; the answer goes
@@ -141,7 +142,7 @@ type Effects struct {
 
 func (e *Effects) add(o Effects) {
 	e.FlushWanted = e.FlushWanted || o.FlushWanted
-	e.FlushAlone = e.FlushAlone || o.FlushAlone
+	e.FlushAlone, e.Forget = e.FlushAlone || o.FlushAlone, e.Forget || o.Forget
 	e.Wake = e.Wake || o.Wake
 	e.WakeFetcher = e.WakeFetcher || o.WakeFetcher
 	if o.AlterPartition != nil {

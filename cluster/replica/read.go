@@ -23,6 +23,8 @@ type Reader struct {
 	NoRoom bool
 	// OverQuota tells whether throttled replicas are to be sent nothing now; nil: they are not.
 	OverQuota func() bool
+	// Served: what has been read for the same answer is more than half of what it may have.
+	Served bool
 }
 
 func (r *Reader) isFollower() bool { return r.ReplicaID >= 0 }
@@ -154,11 +156,13 @@ func (p *Partition) read(at offsets, r *Reader, want *FetchPartition, maxBytes i
 	if want.FetchOffset < bound && maxBytes < 0 {
 		return result, errNegativeMaxBytes
 	}
-	if want.FetchOffset < bound && (maxBytes > 0 || minOne) && !r.heldBack(at) {
+	if want.FetchOffset < bound && (maxBytes > 0 || minOne) && !r.passesOver(at) {
 		info, err := p.readLog(logstore.ReadParams{
 			Offset: want.FetchOffset, MaxBytes: maxBytes, UpTo: bound, MinOne: minOne, Aborted: skipsAborted(r),
 			// What a follower cannot append is sent again, and would count twice.
 			Whole: at.throttled,
+			// It reads what nobody else has asked for in a while.
+			Prefetch: at.limited,
 			// A follower has them as they are, but some consumers stay at them.
 			SkipEmpty: !r.isFollower(),
 		})

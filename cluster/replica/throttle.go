@@ -78,6 +78,11 @@ func (p *Partition) setThrottle(at *offsets, r *Reader) {
 
 func (r *Reader) heldBack(at offsets) bool { return at.limited && r.OverQuota != nil && r.OverQuota() }
 
+// passesOver tells whether r is to get no records now, being throttled or, since the answers of
+// a throttled follower are small, behind others that have most of this one: a look at each of a
+// thousand replicas, for what is left, would cost more than what it finds is worth.
+func (r *Reader) passesOver(at offsets) bool { return at.limited && r.Served || r.heldBack(at) }
+
 // followsThrottled tells whether the replica is throttled as a follower.
 func (p *Partition) followsThrottled() bool {
 	p.mu.RLock()

@@ -184,8 +184,9 @@ func TestThrottledReplicasAreFetchedApart(t *testing.T) {
 	})
 }
 
-// TestAnswersOfThrottledReplicasAreSmall: while one is behind, a fetch asks for a fiftieth of
-// a second of what is let in, at least for what one partition may have.
+// TestAnswersOfThrottledReplicasAreSmall: while one is behind, a fetch asks for a thousandth of a
+// second of what is let in, or 128 KiB if that is more. Beside one that is in sync it is a fiftieth
+// of a second, at least what one partition may have.
 func TestAnswersOfThrottledReplicasAreSmall(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.registerBrokers(1, 2)
@@ -201,6 +202,70 @@ func TestAnswersOfThrottledReplicasAreSmall(t *testing.T) {
 			follower.limit, throttled.lag = c.limit, c.lag
 			if got := f.answerSize([]*followed{other, throttled}); got != c.want {
 				t.Errorf("limit %v, lag %d: %d bytes, want %d", c.limit, c.lag, got, c.want)
+			}
+		}
+		f.o.MaxBytes, throttled.lag = 10<<20, 5
+		for limit, want := range map[float64]int32{0: 10 << 20, 1: 128 << 10, 50e6: 128 << 10, 500e6: 500_000, 1e12: 10 << 20} {
+			follower.limit = limit
+			if got := f.answerSize([]*followed{throttled}); got != want {
+				t.Errorf("limit %v, alone: %d bytes, want %d", limit, got, want)
+			}
+		}
+	})
+}
+
+// TestLittleIsLookedAtForAThrottledFollower: an answer that is half full takes in no more throttled
+// replicas that are behind. Members of the ISR, and others, get what is left.
+func TestLittleIsLookedAtForAThrottledFollower(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.registerBrokers(1, 2, 3)
+		a := assignment{replicas: []int32{1, 2, 3}, isr: []int32{1, 2}}
+		throttled, other := h.topic("t", 3, a, "durability=replicated", "leader.throttled=*"), h.topic("u", 1, a, "durability=replicated")
+		all := []TopicIDPartition{throttled.partition(0), throttled.partition(1), other.partition(0), throttled.partition(2)}
+		for _, id := range all {
+			h.produce(id, AcksOne, "a")
+		}
+		size := len(h.records(nil, "a"))
+		for _, c := range []struct {
+			replica  int32
+			maxBytes int
+			want     string
+		}{
+			{3, 10 * size, "[1 1 1 1]"},
+			{3, 4 * size, "[1 1 1 0]"}, // half is used when the third has been read
+			{3, 3 * size, "[1 1 1 0]"},
+			{3, size, "[1 0 0 0]"},
+			{2, 4 * size, "[1 1 1 1]"},
+		} {
+			req := fetchOf(all[0], 0)
+			for _, id := range all[1:] {
+				req.Partitions = append(req.Partitions, fetchOf(id, 0).Partitions...)
+			}
+			req.ReplicaID, req.ReplicaEpoch, req.MaxBytes = c.replica, int64(100+c.replica), c.maxBytes
+			h.m.Fetch(t.Context(), req)
+			var found []int
+			for i := range req.Partitions {
+				found = append(found, len(h.values(&req.Partitions[i].Result)))
+			}
+			expect(t, fmt.Sprintf("replica %d, %d bytes", c.replica, c.maxBytes/size), fmt.Sprint(found), c.want)
+		}
+	})
+}
+
+// TestWhatIsFarBehindIsForgotten: more than 64 MiB behind the leader, by the size of the records that
+// have come, a throttled replica does not keep in memory what it takes in.
+func TestWhatIsFarBehindIsForgotten(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.registerBrokers(1, 2)
+		id := h.topic("t", 1, assignment{replicas: []int32{2, 1}, isr: []int32{2}}, "follower.throttled=0")
+		records := h.records(nil, "a")
+		for lag, want := range map[int64]bool{0: false, 64 << 20 / int64(len(records)): false, 64<<20/int64(len(records)) + 1: true} {
+			p := h.m.get(id.partition(0)).Partition
+			end := int64(p.log().LogEnd())
+			batch.View(records).SetBaseOffset(end)
+			_, e, err := p.AppendFetched(time.Now(), Fetched{Offset: end, Records: records, HighWatermark: end + 1 + lag})
+			if err != nil || e.Forget != want {
+				t.Errorf("%d records behind: forget %v, want %v; %v", lag, e.Forget, want, err)
 			}
 		}
 	})

@@ -272,7 +272,7 @@ func (r *run) follow(o Op) (string, error) {
 	}
 	info, err := appendTo(r.now, all, r.epoch)
 	if info.FlushAlone {
-		r.l.FlushAlone()
+		r.l.FlushAlone(true)
 	}
 	return fmt.Sprintf("%d..%d", info.FirstOffset, info.LastOffset), err
 }

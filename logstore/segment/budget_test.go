@@ -123,6 +123,32 @@ func TestColdReadBudget(t *testing.T) {
 	}
 }
 
+// TestWholeReadBudget: a read of whole batches looks at their headers, and at nothing behind the
+// last one but a header; what is there may not be in memory.
+func TestWholeReadBudget(t *testing.T) {
+	for _, batches := range []int{3, 10, 1500} { // few, some, and so many that chunks are read
+		fs := countfs.Wrap(vfs.NewMem())
+		s, appendNext, size := appender(t, fs)
+		for range 3000 {
+			appendNext()
+		}
+		fs.Reset()
+		for _, more := range []int{0, 1, size - 1} {
+			r, err := s.Read(ReadParams{Offset: s.BaseOffset(), MaxPos: s.Size(), MaxBytes: batches*size + more, Whole: true, Prefetch: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Region.Len(); got != batches*size {
+				t.Errorf("%d batches and %d bytes: %d bytes", batches, more, got)
+			}
+			r.Region.Release()
+		}
+		if reads := fs.Of(hookfs.Read); reads.Bytes > int64(3*((batches+1)*size+windowSize)) {
+			t.Errorf("%d batches of %d bytes: %d bytes were read", batches, size, reads.Bytes)
+		}
+	}
+}
+
 // TestRebuildBudget: an index that is missing is built by one sequential pass over the
 // log, in large pieces once it is clear that it is a long one.
 func TestRebuildBudget(t *testing.T) {

@@ -41,6 +41,12 @@ func (s *Segment) BeginFlush() (*Flush, error) {
 // File is what must be synced.
 func (f *Flush) File() vfs.File { return f.file.File }
 
+// Forget has the system drop what has been synced from its page cache.
+func (f *Flush) Forget() { vfs.DontNeed(f.File(), 0, f.s.Size()&^(smallestPage-1)) }
+
+// smallestPage is that of any system: the page that is not full yet will be written to.
+const smallestPage = 4 << 10
+
 // Finish reports the sync. With nil, and if nothing has begun to change the file since
 // BeginFlush, it need no longer stay open. After an error it stays pinned.
 func (f *Flush) Finish(err error) {

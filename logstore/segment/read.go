@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/klamm-mq/klamm/internal/invariant"
+	"github.com/klamm-mq/klamm/logstore/vfs"
 	"github.com/klamm-mq/klamm/protocol/batch"
 	"github.com/klamm-mq/klamm/protocol/wire"
 )
@@ -17,6 +18,7 @@ type ReadParams struct {
 	MaxBytes int
 	MinOne   bool // the first batch comes whole even if larger than MaxBytes (KIP-74)
 	Whole    bool // no batch but the first is cut short by MaxBytes
+	Prefetch bool // have all of it read at once, and no more (see vfs.WillNeed)
 	// OnReadError hears of the file system's errors when somebody copies from the region;
 	// nil = nobody does. That a truncation has cut a region short is none.
 	OnReadError func(error)
@@ -99,6 +101,9 @@ func (s *Segment) read(f *openFile, p ReadParams) (ReadResult, error) {
 	if n <= 0 {
 		return r, nil
 	}
+	if p.Prefetch {
+		vfs.WillNeed(f.File, first.Pos, n+minBatchSize) // with the header behind it
+	}
 	if p.Whole && n > first.Size {
 		if n, err = s.wholeBatches(f, first, n); err != nil {
 			return ReadResult{}, err
@@ -111,20 +116,42 @@ func (s *Segment) read(f *openFile, p ReadParams) (ReadResult, error) {
 	return r, nil
 }
 
+// WillNeed has the system read n bytes of the log file from a position on, and what the search for
+// the batch behind them looks at (see vfs.WillNeed).
+func (s *Segment) WillNeed(from, n int64) {
+	s.advise(func(f vfs.File) { vfs.WillNeed(f, from, min(n+windowSize, s.Size()-from)) })
+}
+
+// Forget has the system drop the whole pages of a range of the log file from its page cache, as
+// far as they have been synced.
+func (s *Segment) Forget(from, to int64) {
+	from, to = max(from, 0)&^(smallestPage-1), max(to, 0)&^(smallestPage-1)
+	s.advise(func(f vfs.File) { vfs.DontNeed(f, from, to-from) })
+}
+
+func (s *Segment) advise(do func(f vfs.File)) {
+	if f, err := s.acquire(); err == nil {
+		do(f.File)
+		s.release(f)
+	}
+}
+
 // wholeBatches is how many of the n bytes from a batch on are batches that end there.
 func (s *Segment) wholeBatches(f *openFile, first BatchPos, n int64) (int64, error) {
 	end := first.Pos + n
 	w := s.walkFrom(f, first.Pos, s.Size(), s.base)
+	w.ahead = end
 	defer w.close()
-	for {
+	for w.pos < end {
 		v, pos, err := w.next()
 		if err != nil {
 			return 0, err
 		}
-		if v == nil || pos+int64(v.Size()) > end {
+		if pos+int64(v.Size()) > end {
 			return pos - first.Pos, nil
 		}
 	}
+	return n, nil
 }
 
 // Lookup finds the batch that holds an offset, or else the first one above it; found is

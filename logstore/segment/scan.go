@@ -82,6 +82,7 @@ type walker struct {
 	f       io.ReaderAt
 	buffers *buffers
 
+	ahead   int64 // if set, nothing beyond is read but what begins before, or a header
 	window  *[]byte
 	large   bool  // window is a chunk
 	at      int64 // position of the window's first byte
@@ -130,6 +131,9 @@ func (w *walker) refill() error {
 		w.window, w.large = w.buffers.chunks.Get().(*[]byte), true
 	}
 	want := min(int64(len(*w.window)), w.end-w.pos)
+	if w.ahead > 0 {
+		want = min(want, max(w.ahead-w.pos, minBatchSize))
+	}
 	n, err := w.f.ReadAt((*w.window)[:want], w.pos)
 	w.at, w.n = w.pos, n
 	return readError(&w.bounds, n, int(want), err)

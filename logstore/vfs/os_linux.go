@@ -73,6 +73,22 @@ func Reserve(f File, from, n int64) error {
 	})
 }
 
+// WillNeed has a range of a file read into memory, if it is not there: all of it at once, and
+// nothing else. Read-ahead, which would begin with the first read instead, may be megabytes at
+// a time, and whoever syncs meanwhile waits for them. It is advice: without an answer, and only
+// for the operating system's files.
+func WillNeed(f File, from, n int64) { advise(f, from, n, unix.FADV_WILLNEED) }
+
+// DontNeed has the system forget whole pages of a range of a file, as far as they have been
+// synced: nobody will read them soon. It is advice, like WillNeed.
+func DontNeed(f File, from, n int64) { advise(f, from, n, unix.FADV_DONTNEED) }
+
+func advise(f File, from, n int64, advice int) {
+	if file := f.OS(); file != nil && n > 0 { // 0 would be up to the end
+		_ = control(file, "fadvise", func(fd int) error { return unix.Fadvise(fd, from, n, advice) })
+	}
+}
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"syscall"
@@ -95,5 +96,33 @@ func TestSyncAllPicksItsSystemCall(t *testing.T) {
 		if err := sync(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("%s: %v, want fdatasync of each", name, err)
 		}
+	}
+}
+
+// What the system is told of a file changes nothing that is in it, whether or not it was synced;
+// where there is nothing to tell, nobody minds.
+func TestAdviceChangesNothing(t *testing.T) {
+	for name, fsys := range map[string]FS{"OS": OS(), "memory": NewMem()} {
+		dir := t.TempDir()
+		check(t, fsys.MkdirAll(dir, 0o755))
+		f, err := fsys.OpenFile(dir+"/f", os.O_RDWR|os.O_CREATE, 0o644)
+		check(t, err)
+		want := bytes.Repeat([]byte("records "), 100_000)
+		_, err = f.WriteAt(want[:500_000], 0)
+		check(t, err)
+		check(t, f.Sync())
+		_, err = f.WriteAt(want[500_000:], 500_000)
+		check(t, err)
+		for _, advise := range []func(File, int64, int64){DontNeed, WillNeed, DontNeed} {
+			for _, n := range []int64{0, 1, 300_000, 1 << 40} {
+				advise(f, 1, n)
+			}
+			got := make([]byte, len(want))
+			if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: other bytes, %v", name, err)
+			}
+		}
+		check(t, f.Close())
+		WillNeed(f, 0, 1)
 	}
 }

@@ -19,6 +19,12 @@ func syncData(f *os.File) error { return f.Sync() }
 // Reserve is for Linux (see there).
 func Reserve(File, int64, int64) error { return errors.ErrUnsupported }
 
+// WillNeed is for Linux (see there).
+func WillNeed(File, int64, int64) {}
+
+// DontNeed is for Linux (see there).
+func DontNeed(File, int64, int64) {}
+
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // NTFS journals names itself, and a directory can't be flushed
