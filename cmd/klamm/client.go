@@ -138,8 +138,8 @@ func withAdmin(ctx context.Context, std streams, f clientFlags, fn func(context.
 }
 
 // withClient is withAdmin for requests that kadm has no function for.
-func withClient(ctx context.Context, std streams, f clientFlags, fn func(context.Context, *kgo.Client) error) error {
-	client, err := f.connect(ctx, std)
+func withClient(ctx context.Context, std streams, f clientFlags, fn func(context.Context, *kgo.Client) error, opts ...kgo.Opt) error {
+	client, err := f.connect(ctx, std, opts...)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -65,6 +66,7 @@ type clusterNode struct {
 	lag               int64
 	silence           time.Duration
 	leaders, replicas int
+	offline           int // replicas of which metadata says that they are out of service
 }
 
 // reassignment is a partition whose replicas are being changed.
@@ -90,6 +92,15 @@ func (v *clusterView) node(id int32) *clusterNode {
 	return &v.nodes[i]
 }
 
+// knowsVoters is an error where the quorum did not say who votes. Without a leader it does not,
+// as in the middle of an election: a voter that is to go would pass for none, and keep its vote.
+func (v *clusterView) knowsVoters() error {
+	if v.leader < 0 {
+		return errors.New("the metadata quorum has no leader to tell who votes; try again")
+	}
+	return nil
+}
+
 // partitions calls fn for each partition, by topic and number.
 func (v *clusterView) partitions(fn func(kadm.PartitionDetail)) {
 	for _, t := range v.topics.Sorted() {
@@ -103,16 +114,17 @@ func (v *clusterView) partitions(fn func(kadm.PartitionDetail)) {
 func viewCluster(ctx context.Context, client *kgo.Client) (*clusterView, error) {
 	v := &clusterView{leader: -1, epoch: -1}
 	nodes := map[int32]*clusterNode{}
-	if err := v.addBrokers(ctx, client, nodes); err != nil {
+	from := whoAnswers(ctx, client)
+	if err := v.addBrokers(ctx, from, nodes); err != nil {
 		return nil, err
 	}
-	if err := v.addQuorum(ctx, client, nodes); err != nil {
+	if err := v.addQuorum(ctx, from, nodes); err != nil {
 		return nil, err
 	}
 	// The moves first: one that ends meanwhile is then known as a move, or over. The other way
 	// round, the replicas it had on its way would look like those that it is to have.
 	var err error
-	if v.moving, err = listReassignments(ctx, client); err != nil {
+	if v.moving, err = listReassignments(ctx, from); err != nil {
 		return nil, err
 	}
 	if v.topics, err = kadm.NewClient(client).ListTopicsWithInternal(ctx); err != nil {
@@ -127,9 +139,46 @@ func viewCluster(ctx context.Context, client *kgo.Client) (*clusterView, error) 
 				n.replicas++
 			}
 		}
+		for _, id := range p.OfflineReplicas {
+			if n := nodes[id]; n != nil {
+				n.offline++
+			}
+		}
 	})
 	v.setNodes(nodes)
 	return v, nil
+}
+
+// whoAnswers is the first broker to answer. The library would send what is for the controller to
+// the one that Metadata names, again and again: to nobody, while that one is paused, or its machine
+// is gone, and its session has not ended. If none answers, the client finds out why.
+func whoAnswers(ctx context.Context, client *kgo.Client) kmsg.Requestor {
+	all := append(client.DiscoveredBrokers(), client.SeedBrokers()...)
+	answers := make(chan *kgo.Broker, len(all))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, b := range all {
+		go func() {
+			if _, err := kmsg.NewPtrDescribeClusterRequest().RequestWith(ctx, b); err != nil {
+				b = nil
+			}
+			answers <- b
+		}()
+	}
+	for range all {
+		if b := <-answers; b != nil {
+			return oneBroker{b}
+		}
+	}
+	return client
+}
+
+// oneBroker asks one broker, again if its connection ends.
+type oneBroker struct{ *kgo.Broker }
+
+// Request implements kmsg.Requestor.
+func (b oneBroker) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	return b.RetriableRequest(ctx, req)
 }
 
 // setNodes puts the nodes in the order that node relies on.
@@ -140,10 +189,10 @@ func (v *clusterView) setNodes(nodes map[int32]*clusterNode) {
 	slices.SortFunc(v.nodes, func(a, b clusterNode) int { return cmp.Compare(a.id, b.id) })
 }
 
-func (v *clusterView) addBrokers(ctx context.Context, client *kgo.Client, nodes map[int32]*clusterNode) error {
+func (v *clusterView) addBrokers(ctx context.Context, from kmsg.Requestor, nodes map[int32]*clusterNode) error {
 	req := kmsg.NewPtrDescribeClusterRequest()
 	req.IncludeFencedBrokers = true
-	resp, err := req.RequestWith(ctx, client)
+	resp, err := req.RequestWith(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -162,13 +211,13 @@ func (v *clusterView) addBrokers(ctx context.Context, client *kgo.Client, nodes 
 
 // addQuorum adds what the leader of the metadata quorum tells. Clusters that have none, or
 // no leader now, are shown without.
-func (v *clusterView) addQuorum(ctx context.Context, client *kgo.Client, nodes map[int32]*clusterNode) error {
+func (v *clusterView) addQuorum(ctx context.Context, from kmsg.Requestor, nodes map[int32]*clusterNode) error {
 	part := kmsg.NewDescribeQuorumRequestTopicPartition()
 	topic := kmsg.NewDescribeQuorumRequestTopic()
 	topic.Topic, topic.Partitions = "__cluster_metadata", append(topic.Partitions, part)
 	req := kmsg.NewPtrDescribeQuorumRequest()
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, client)
+	resp, err := req.RequestWith(ctx, from)
 	if err != nil {
 		return ctx.Err()
 	}
@@ -215,8 +264,8 @@ func (v *clusterView) addMembers(members []quorumMember, p *kmsg.DescribeQuorumR
 }
 
 // listReassignments lists what is under way.
-func listReassignments(ctx context.Context, client *kgo.Client) (map[topicPartition]reassignment, error) {
-	resp, err := kmsg.NewPtrListPartitionReassignmentsRequest().RequestWith(ctx, client)
+func listReassignments(ctx context.Context, from kmsg.Requestor) (map[topicPartition]reassignment, error) {
+	resp, err := kmsg.NewPtrListPartitionReassignmentsRequest().RequestWith(ctx, from)
 	if err != nil {
 		return nil, err
 	}

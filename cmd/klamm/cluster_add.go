@@ -78,6 +78,9 @@ func parseVoterListener(arg string) (l kmsg.AddRaftVoterRequestListener, err err
 
 // mayAdd tells what is against it.
 func mayAdd(view *clusterView, id int32) error {
+	if err := view.knowsVoters(); err != nil {
+		return err
+	}
 	switch n := view.node(id); {
 	case n != nil && n.voter:
 		return fmt.Errorf("node %d is a voter already", id)

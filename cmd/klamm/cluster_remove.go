@@ -57,6 +57,9 @@ func newClusterRemove(std streams) *cobra.Command {
 
 // mayRemove tells what is against it.
 func mayRemove(view *clusterView, id int32) error {
+	if err := view.knowsVoters(); err != nil {
+		return err
+	}
 	var held []topicPartition
 	view.partitions(func(p kadm.PartitionDetail) {
 		if slices.Contains(p.Replicas, id) {

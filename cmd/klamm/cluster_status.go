@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +25,8 @@ func newClusterStatus(std streams) *cobra.Command {
 		Long: "Show the nodes of a cluster with their roles, who leads the metadata quorum, how far its members are behind,\n" +
 			"how many partitions each broker has, are under-replicated, or have no leader, and which level of features is in\n" +
 			"force; of one that could be higher, who holds it back.\n" +
-			"A broker that is fenced is down, or has not been heard of for its session's length.",
+			"A broker that is fenced is down, or has not been heard of for its session's length.\n" +
+			"Log directories that are offline are named below, with the replicas that are out of service.",
 		Example: "  klamm cluster status\n" +
 			"  klamm cluster status --log-dirs\n" +
 			"  klamm cluster status --output json",
@@ -44,14 +44,12 @@ func newClusterStatus(std streams) *cobra.Command {
 				status := view.status()
 				levels, failed := view.features(ctx, f.clientID)
 				status.Features = levels
-				if dirs {
-					failed = errors.Join(failed, status.addLogDirs(ctx, client))
-				}
+				failed = errors.Join(failed, status.addLogDirs(ctx, client, dirs))
 				if asJSON {
 					return errors.Join(json.NewEncoder(std.out).Encode(status), failed)
 				}
 				return errors.Join(status.print(std.out, dirs), failed)
-			})
+			}, kgo.RequestTimeoutOverhead(askPatience)) // then another node is asked: one may be paused and not fenced yet
 		},
 	}
 	f.register(cmd)
@@ -85,14 +83,10 @@ type nodeStatus struct {
 	Quorum   *string  `json:"quorum"`       // leader, voter, observer
 	Lag      *int64   `json:"lag"`          // entries of the metadata log
 	Silence  *int64   `json:"last_seen_ms"` // ago, by the leader of the quorum
-	LogDirs  []logDir `json:"log_dirs,omitempty"`
-}
-
-type logDir struct {
-	Path     string  `json:"path"`
-	Error    *string `json:"error"`
-	Replicas int     `json:"replicas"`
-	Bytes    int64   `json:"bytes"`
+	// OfflineReplicas are those whose broker, or log directory, is out of service.
+	OfflineReplicas *int     `json:"offline_replicas"`
+	OfflineLogDirs  []string `json:"offline_log_dirs"` // null: not told
+	LogDirs         []logDir `json:"log_dirs,omitempty"`
 }
 
 // silentAfter is when a controller that is no broker counts as silent. Brokers have
@@ -139,7 +133,7 @@ func (n *clusterNode) status(leader int32) nodeStatus {
 		s.Silence = &ms
 	}
 	if n.broker {
-		s.Leaders, s.Replicas = &n.leaders, &n.replicas
+		s.Leaders, s.Replicas, s.OfflineReplicas = &n.leaders, &n.replicas, &n.offline
 	}
 	switch {
 	case n.voter && n.id == leader:
@@ -177,29 +171,6 @@ func (n *clusterNode) state() string {
 	return "silent"
 }
 
-// addLogDirs asks each active broker for its log directories.
-func (s *clusterStatus) addLogDirs(ctx context.Context, client *kgo.Client) error {
-	all, err := kadm.NewClient(client).DescribeAllLogDirs(ctx, nil)
-	var missed *kadm.ShardErrors
-	if err != nil && !errors.As(err, &missed) {
-		return err
-	}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		for _, dir := range all[n.ID].Sorted() {
-			d := logDir{Path: dir.Dir, Bytes: dir.Size()}
-			if dir.Err != nil {
-				d.Error = unless("", dir.Err.Error())
-			}
-			for _, parts := range dir.Topics {
-				d.Replicas += len(parts)
-			}
-			n.LogDirs = append(n.LogDirs, d)
-		}
-	}
-	return err
-}
-
 // shown is a value for people, a dash where there is none.
 func shown[T any](value *T) string {
 	if value == nil {
@@ -233,29 +204,16 @@ func (s *clusterStatus) print(out io.Writer, dirs bool) error {
 			return err
 		}
 	}
-	if err := table.flush(); err != nil || !dirs {
+	if err := table.flush(); err != nil {
 		return err
 	}
-	return s.printLogDirs(out)
-}
-
-func (s *clusterStatus) printLogDirs(out io.Writer) error {
-	fmt.Fprintln(out)
-	table, err := newTable(out, "text", "NODE", "LOG DIR", "STATE", "REPLICAS", "BYTES")
-	if err != nil {
-		return err
-	}
-	table.showHead()
-	for _, n := range s.Nodes {
-		for _, d := range n.LogDirs {
-			state := "online"
-			if d.Error != nil {
-				state, _, _ = strings.Cut(*d.Error, ":")
-			}
-			if err := table.row(n.ID, cmp.Or(d.Path, "-"), state, d.Replicas, d.Bytes); err != nil {
-				return err
-			}
+	if dirs {
+		if err := s.printLogDirs(out); err != nil {
+			return err
 		}
 	}
-	return table.flush()
+	if trouble := s.diskTrouble(); len(trouble) > 0 {
+		_, err = fmt.Fprintf(out, "\n%s\n", strings.Join(trouble, "\n"))
+	}
+	return err
 }

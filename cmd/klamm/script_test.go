@@ -41,6 +41,7 @@ func mainOnTerminal() {
 //	                             ($UNUSED, $FIRST, $SECOND, $CONTROLLER, $CONTROLLER2, $CONTROLLER3 are free addresses)
 //	end NAME                     SIGTERM; it must end with exit code 0
 //	crash NAME                   SIGKILL
+//	pause NAME                   SIGSTOP
 //	said NAME TEXT               TEXT is in what the broker NAME has said
 //	content NAME                 the broker NAME has warned of nothing but a slow machine
 //	eased NAME                   the broker NAME has the timer slack that suits one
@@ -62,8 +63,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"broker":   func(ts *testscript.TestScript, neg bool, args []string) { startBroker(ts, args[0], args[1:]) },
-			"end":      func(ts *testscript.TestScript, neg bool, args []string) { endBroker(ts, args[0], syscall.SIGTERM, 0) },
+			"broker": func(ts *testscript.TestScript, neg bool, args []string) { startBroker(ts, args[0], args[1:]) },
+			"end":    func(ts *testscript.TestScript, neg bool, args []string) { endBroker(ts, args[0], syscall.SIGTERM, 0) },
+			"pause": func(ts *testscript.TestScript, neg bool, args []string) {
+				ts.Check(runningBroker(ts, args[0]).Process.Signal(syscall.SIGSTOP))
+			},
 			"crash":    func(ts *testscript.TestScript, neg bool, args []string) { endBroker(ts, args[0], syscall.SIGKILL, -1) },
 			"said":     said,
 			"content":  content,
@@ -129,11 +133,16 @@ func follow(lines io.Reader, ready chan<- struct{}) {
 	}
 }
 
-func endBroker(ts *testscript.TestScript, name string, signal syscall.Signal, want int) {
+func runningBroker(ts *testscript.TestScript, name string) *exec.Cmd {
 	cmd := ts.Value(brokersKey{}).(brokers)[name]
 	if cmd == nil {
 		ts.Fatalf("there is no broker %s", name)
 	}
+	return cmd
+}
+
+func endBroker(ts *testscript.TestScript, name string, signal syscall.Signal, want int) {
+	cmd := runningBroker(ts, name)
 	ts.Check(cmd.Process.Signal(signal))
 	err := cmd.Wait()
 	var exit *exec.ExitError
