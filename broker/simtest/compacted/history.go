@@ -54,6 +54,8 @@ type History struct {
 	// before are those that might be missing on a branch that has lost: the log of a replica that
 	// was cleaned there may win again.
 	before map[int64]bool
+	// excused are records of which only a log knows that was on its way to something else.
+	excused map[int64]bool
 	// forsaken: a replica may have missed a tombstone for longer than the retention.
 	forsaken bool
 	// Retention is how long a tombstone stays after it was met (delete.retention.ms).
@@ -64,8 +66,9 @@ type History struct {
 func (h *History) Begin(log map[int64]Record, upTo int64, now time.Time) error {
 	if h.records == nil {
 		h.records, h.missing, h.met = map[int64]Record{}, map[int64]bool{}, map[int64]time.Time{}
-		h.before = map[int64]bool{}
+		h.before, h.excused = map[int64]bool{}, map[int64]bool{}
 	}
+	h.correct(log)
 	for o, r := range log {
 		if o >= upTo {
 			continue
@@ -97,9 +100,23 @@ func (h *History) Excuse(log map[int64]Record, upTo int64) {
 	_ = h.Begin(nil, 0, time.Time{})
 	for o, r := range own.records {
 		if _, known := h.records[o]; !known && own.missing[o] {
-			h.records[o] = r
+			h.records[o], h.excused[o] = r, true
 		}
 		h.missing[o] = h.missing[o] || own.missing[o]
+	}
+}
+
+// correct forgets what was excused where the log that goes on has another record.
+func (h *History) correct(log map[int64]Record) {
+	for o := range h.excused {
+		if now, there := log[o]; there && now != h.records[o] {
+			delete(h.records, o)
+			delete(h.missing, o)
+			delete(h.met, o)
+		}
+		if _, there := log[o]; there {
+			delete(h.excused, o)
+		}
 	}
 }
 
@@ -194,6 +211,7 @@ var errCameBack = errors.New("a deleted key came back")
 // has another record than it had, nothing is missing that has to be there, and no key whose
 // tombstone has gone is there again.
 func (h *History) Check(log map[int64]Record, start, end int64) error {
+	h.correct(log)
 	gone := make(map[string]int64) // keys whose newest record is a tombstone that has gone
 	for o, was := range h.records {
 		now, there := log[o]

@@ -71,3 +71,24 @@ func TestHistory(t *testing.T) {
 		})
 	}
 }
+
+// TestExcusedRecordsAreReplaced: what a replica has lost with its branch, and cleans all the same,
+// is no record of the branch that goes on.
+func TestExcusedRecordsAreReplaced(t *testing.T) {
+	log := map[int64]Record{0: value("a", "1"), 1: tombstone("b", "2")}
+	h := History{}
+	h.Excuse(log, 2)
+	if r, ok := h.Of(1); !ok || r != log[1] {
+		t.Fatalf("%v %v, want %v", r, ok, log[1])
+	}
+	log[1] = value("c", "3")
+	if err := h.Check(log, 0, 2); err != nil {
+		t.Error(err)
+	}
+	if err := h.Begin(log, 2, time.UnixMilli(0)); err != nil {
+		t.Error(err)
+	}
+	if h.MayMiss(1, 2) {
+		t.Error("the newest record of a key may be missing")
+	}
+}

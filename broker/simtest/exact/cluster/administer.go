@@ -32,18 +32,35 @@ func (w *world) reassign() {
 	if !ok {
 		return
 	}
+	var to []int32
+	if len(p.AddingReplicas)+len(p.RemovingReplicas) == 0 || w.rand.IntN(4) > 0 {
+		for _, i := range w.rand.Perm(len(w.nodes))[:2+w.rand.IntN(min(len(w.nodes), 4)-1)] {
+			to = append(to, w.nodes[i].id)
+		}
+	}
+	w.assign(t, p, to)
+}
+
+// cancelReassignment goes back in all partitions that are on their way to other replicas.
+func (w *world) cancelReassignment() {
+	for t := range w.quorum.image().Topics() {
+		for _, p := range t.Partitions {
+			if len(p.AddingReplicas)+len(p.RemovingReplicas) > 0 {
+				w.assign(t, p, nil)
+			}
+		}
+	}
+}
+
+// assign gives a partition these replicas, with none those from before.
+func (w *world) assign(t *metadata.Topic, p *metadata.Partition, replicas []int32) {
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	req.Version, req.TimeoutMillis = 1, 60_000
 	topic := kmsg.NewAlterPartitionAssignmentsRequestTopic()
 	topic.Topic = t.Name
 	want := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-	want.Partition = p.Index
-	if len(p.AddingReplicas)+len(p.RemovingReplicas) == 0 || w.rand.IntN(4) > 0 {
-		for _, i := range w.rand.Perm(len(w.nodes))[:2+w.rand.IntN(min(len(w.nodes), 4)-1)] {
-			want.Replicas = append(want.Replicas, w.nodes[i].id)
-		}
-	}
-	w.tracef("%s-%d is to be on %v", t.Name, p.Index, want.Replicas)
+	want.Partition, want.Replicas = p.Index, replicas
+	w.tracef("%s-%d is to be on %v", t.Name, p.Index, replicas)
 	topic.Partitions = append(topic.Partitions, want)
 	req.Topics = append(req.Topics, topic)
 	w.administer(req)

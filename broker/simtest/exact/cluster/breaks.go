@@ -67,6 +67,19 @@ const (
 	CleanedUnsynced
 	// EarlyTombstones lets tombstones go with their first cleaning.
 	EarlyTombstones
+	// FlushAloneUnsynced takes what was fetched of a throttled replica as flushed without syncing
+	// it.
+	FlushAloneUnsynced
+	// FlushAloneLeftOut never flushes it.
+	FlushAloneLeftOut
+	// NeverLetThrough holds throttled replicas back for ever, once they are.
+	NeverLetThrough
+	// ForgottenForGood has a session take in no replica again that it was told to forget.
+	ForgottenForGood
+	// WithheldInSync has a leader send nothing to throttled replicas, in the ISR or not.
+	WithheldInSync
+	// ForgottenInSync has a follower leave throttled replicas out, in the ISR or not.
+	ForgottenInSync
 )
 
 // walkEvery is how often sessions are walked in full.
@@ -229,7 +242,7 @@ func (l *forgetfulLog) AppendAsLeader(p logstore.AppendParams) (logstore.AppendI
 // brokenFS is the file system of a process, with the lies of a broken one.
 func (w *world) brokenFS(n *node, fs vfs.FS) vfs.FS {
 	switch w.opts.Break {
-	case RecoveredTailUnsynced, MoveUnsynced, CleanedUnsynced:
+	case RecoveredTailUnsynced, MoveUnsynced, CleanedUnsynced, FlushAloneUnsynced:
 	default:
 		return fs
 	}
@@ -239,7 +252,7 @@ func (w *world) brokenFS(n *node, fs vfs.FS) vfs.FS {
 // lies tells whether syncs of logs are left out now.
 func (n *node) lies() bool {
 	return n.recovering && n.w.opts.Break == RecoveredTailUnsynced || n.moving && n.w.opts.Break == MoveUnsynced ||
-		n.cleaning && n.w.opts.Break == CleanedUnsynced
+		n.cleaning && n.w.opts.Break == CleanedUnsynced || n.alone && n.w.opts.Break == FlushAloneUnsynced
 }
 
 // finishLate ends a move for WritesDuringMove.

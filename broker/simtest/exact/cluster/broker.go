@@ -15,6 +15,7 @@ import (
 	"github.com/klamm-mq/klamm/cluster/fetchsession"
 	"github.com/klamm-mq/klamm/cluster/metadata"
 	member "github.com/klamm-mq/klamm/cluster/node"
+	"github.com/klamm-mq/klamm/cluster/quota"
 	"github.com/klamm-mq/klamm/cluster/replica"
 	"github.com/klamm-mq/klamm/logstore"
 	"github.com/klamm-mq/klamm/logstore/vfs"
@@ -45,8 +46,13 @@ type broker struct {
 	known       uint64          // how far the metadata log is known to be
 	publishFrom uint64          // the position of the registration
 	image       *metadata.Image // applied; nil before the first
+	taken       *metadata.Image // that all replicas have taken over
 	inService   bool            // unfenced, as the last heartbeat said
 	stopping    bool
+
+	leaderThrottle, followerThrottle *quota.Replication
+	alone                            []*flushAlone      // scheduled
+	forgotten                        map[forgotten]bool // see ForgottenForGood
 
 	moves   map[replica.TopicIDPartition]*moving
 	futures []placed // copies that an earlier process has begun, until metadata is applied
@@ -62,6 +68,7 @@ type partition struct {
 	remains   bool         // there are files, which could not be opened
 	left      []*directory // where it has been
 	assigning bool         // the controller is being told where it is
+	config    replica.TopicConfig
 	waiting   []*attempt
 	judged    judged
 }
@@ -76,6 +83,7 @@ func newBroker(n *node) *broker {
 		sessions: fetchsession.NewCache(fetchsession.Options{Rand: r, WalkEvery: n.w.opts.Break.walkEvery()}),
 	}
 	b.incarnation, _ = uuid.New(randReader{r})
+	b.leaderThrottle, b.followerThrottle = b.newThrottle(throttledRates[0], false), b.newThrottle(throttledRates[1], true)
 	return b
 }
 
@@ -370,6 +378,7 @@ func (b *broker) apply(to uint64) {
 	}
 	first := b.image == nil
 	b.image = next
+	b.applyConfigs(delta)
 	for topic := range delta.Topics() {
 		for change := range topic.Partitions() {
 			if !b.n.crashed {
@@ -377,6 +386,7 @@ func (b *broker) apply(to uint64) {
 			}
 		}
 	}
+	b.taken = next
 	if first {
 		b.resumeMoves()
 	}
@@ -437,10 +447,10 @@ func (b *broker) add(id replica.TopicIDPartition, topic string) *partition {
 
 // host takes in a replica; failed says that its log cannot be used.
 func (b *broker) host(p *partition, failed error) *partition {
+	p.config = b.topicConfig(p.topic)
 	o := replica.PartitionOptions{
 		ID: p.id, Topic: p.topic, BrokerID: b.n.id, Failed: failed,
-		Config:  replica.TopicConfig{Log: b.w.brokenConfig(), MinInSyncCount: b.w.plan.minISR},
-		Brokers: b, ReplicaLagMax: lagMax,
+		Config: p.config, Brokers: b, ReplicaLagMax: lagMax,
 	}
 	if p.log != nil {
 		o.Log = b.w.brokenLog(p.log)
@@ -528,6 +538,9 @@ func (b *broker) stop() {
 	}
 	b.w.tracef("clean stop")
 	b.w.report.Stops++
+	for _, x := range b.alone {
+		x.run()
+	}
 	for _, d := range b.dirs {
 		d.stop()
 		for _, p := range b.order {

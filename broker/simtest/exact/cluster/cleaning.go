@@ -187,7 +187,7 @@ func (j *judge) cleanedUp(p *partition, v *verdicts, stats logstore.CleanStats, 
 	}
 	j.w.report.Cleaned++
 	j.w.report.Removed += max(0, records-len(after))
-	j.newest(p, v, after, "was cleaned")
+	j.newest(p, v, after, int64(p.HighWatermark()), "was cleaned") // above it the log may differ until it is cut
 	if !v.counts(p) {
 		return
 	}
@@ -197,12 +197,12 @@ func (j *judge) cleanedUp(p *partition, v *verdicts, stats logstore.CleanStats, 
 	}
 }
 
-// newest holds the log of a replica against what cleanings of any have met.
-func (j *judge) newest(p *partition, v *verdicts, values map[int64]compacted.Record, when string) {
+// newest holds the log of a replica, up to end, against what cleanings of any have met.
+func (j *judge) newest(p *partition, v *verdicts, values map[int64]compacted.Record, end int64, when string) {
 	if !j.w.cleanings.on || !v.counts(p) {
 		return
 	}
-	if err := v.cleaned.Check(values, int64(p.log.LogStart()), int64(p.log.LogEnd())); err != nil {
+	if err := v.cleaned.Check(values, int64(p.log.LogStart()), end); err != nil {
 		j.w.fail("NewestOfEachKey", "%s on %d, which %s: %v", v.part, p.d.b.n.id, when, err)
 	}
 }

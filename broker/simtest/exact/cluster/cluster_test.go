@@ -84,6 +84,11 @@ func TestSeeds(t *testing.T) {
 		{"records that cleanings removed", total.Removed, *seeds * 8},
 		{"cleanings that were overtaken", total.Overtaken, *seeds / 1000},
 		{"moves that a later process went on with", total.Resumed, *seeds / 300},
+		{"changes of throttles", total.Throttles, *seeds},
+		{"times that a leader held a replica back", total.Withheld, *seeds},
+		{"times that a follower held replicas back", total.HeldBack, *seeds},
+		{"times that a session had them", total.Forgotten, *seeds / 20},
+		{"flushes beside the group commits", total.FlushedAlone, *seeds / 2},
 		{"unclean elections", total.Unclean, *seeds / 20},
 		{"promises broken by unclean elections", total.Lost, *seeds / 20},
 		{"consumers sent back by them", total.Diverged, *seeds / 300},
@@ -139,6 +144,12 @@ func TestBrokenClustersAreFound(t *testing.T) {
 		{"cleaned above the high watermark", CleanedUncommitted, append(lost, "NewestOfEachKey")},
 		{"cleaned segments not synced", CleanedUnsynced, append(lost, "NewestOfEachKey", "CleanRecovery")},
 		{"tombstones that go with their first cleaning", EarlyTombstones, append(lost, "NewestOfEachKey")},
+		{"what a throttled replica has fetched is not synced", FlushAloneUnsynced, append(lost, "CleanRecovery")},
+		{"what a throttled replica has fetched is never flushed", FlushAloneLeftOut, []string{"Progress"}},
+		{"a replica that is held back is never let through", NeverLetThrough, []string{"Progress"}},
+		{"what a session was told to forget is not taken in again", ForgottenForGood, []string{"Progress"}},
+		{"throttled members of the ISR are sent nothing", WithheldInSync, []string{"InSyncNotHeldBack"}},
+		{"throttled members of the ISR are not fetched", ForgottenInSync, []string{"InSyncNotHeldBack"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -25,6 +25,7 @@
 //	start        what it finds in its directories
 //	move         replicas that are brought from one directory to another (AlterReplicaLogDirs)
 //	cleaning     replicas that are compacted, each at times of its own
+//	throttled    replicas that are held back (replication.throttled.*)
 //	follow       its fetchers
 //	serve        what it answers followers
 //	producer     clients
@@ -60,7 +61,7 @@
 //	T21  an old leader with more records    ReplicasAgreeBelowHW, ConsumersNeverDiverge; pauses, cuts
 //	T22  the controller dies                ImagesEqualAtOffset, OneLeaderPerEpoch; elect
 //	T23  deleted and made again             OwnRecords; deleteTopic while producers and followers go on
-//	T24  replicas come and go               Progress, ISRHoldsHW; clean stops, reassign
+//	T24  replicas come and go               Progress, ISRHoldsHW; clean stops, reassign, throttle
 //	T26  a network in two parts             ISRHoldsHW, AckedRecordsReadable; split, clients on both sides
 //
 // T8 to T10 and T12 to T15 are about transactions, T17 and T25 about clients.

@@ -29,7 +29,8 @@ import (
 //	unclean         where a topic or a request      what the elected replica has
 //	elections       allows them; see unclean.go
 //	administrators  delete topics, give partitions  the same
-//	                other replicas, elect leaders,
+//	                other replicas, throttle them,
+//	                elect leaders,
 //	                bring replicas to other log
 //	                directories; see move.go
 //

@@ -25,8 +25,9 @@ type fetcher struct {
 }
 
 type fetcherKey struct {
-	leader int32
-	d      *directory
+	leader    int32
+	d         *directory
+	throttled bool
 }
 
 // followChange is to follow in an epoch, or with a nil partition to leave.
@@ -42,7 +43,7 @@ type followChange struct {
 const patience = 20 * time.Millisecond
 
 func (b *broker) follow(p *partition, leader, epoch int32) {
-	key := fetcherKey{leader, p.d}
+	key := fetcherKey{leader, p.d, p.throttled(p.config.FollowerThrottled)}
 	if old := b.fetchedBy[p.id]; old != nil && old.key != key {
 		b.leave(p)
 	}
@@ -51,7 +52,7 @@ func (b *broker) follow(p *partition, leader, epoch int32) {
 		f = &fetcher{b: b, key: key, core: replica.NewFetcher(replica.FetcherOptions{
 			BrokerID: b.n.id, BrokerEpoch: func() int64 { return b.epoch },
 			PartitionMaxBytes: b.w.plan.fetchBytes, MaxBytes: 2 * b.w.plan.fetchBytes, MinBytes: 1,
-			MaxWait: fetchWait, Backoff: fetchBackoff, Full: p.d.Full,
+			MaxWait: fetchWait, Backoff: fetchBackoff, Full: p.d.Full, Throttle: &askedThrottle{Throttle: b.followerThrottle, w: b.w},
 		})}
 		b.fetchers[key] = f
 	}
@@ -86,8 +87,10 @@ func (b *broker) leave(p *partition) {
 func (b *broker) flushed() {
 	for _, n := range b.w.nodes { // in an order that is always the same
 		for _, d := range b.dirs {
-			if f := b.fetchers[fetcherKey{n.id, d}]; f != nil && f.awaitsFlush {
-				f.wake()
+			for _, throttled := range []bool{false, true} {
+				if f := b.fetchers[fetcherKey{n.id, d, throttled}]; f != nil && f.awaitsFlush {
+					f.wake()
+				}
 			}
 		}
 	}
@@ -144,13 +147,17 @@ func (f *fetcher) request(req kmsg.Request) {
 		if f.over || !f.asking || f.requests != request {
 			return
 		}
-		f.asking, f.busy = false, false
+		f.asking = false
 		f.b.appendAnyway(resp)
-		f.took(f.core.Answered(w.now, resp, err))
-		f.wake()
+		f.b.flushAlone(f.took(f.core.Answered(w.now, resp, err)), func() {
+			f.busy = false
+			f.wake()
+		})
 	}
 	switch req := req.(type) {
 	case *kmsg.FetchRequest:
+		f.b.forgetAnyway(req)
+		w.judge.asks(f.b, req)
 		call(w, f.b, f.key.leader, "fetch", func(b *broker, reply func(kmsg.Response)) { b.serveFetch(req, reply) }, done)
 	case *kmsg.ListOffsetsRequest:
 		call(w, f.b, f.key.leader, "list offsets", func(b *broker, reply func(kmsg.Response)) { b.serveListOffsets(req, reply) }, done)
@@ -167,15 +174,17 @@ func (f *fetcher) interrupt(request int) {
 	f.wake()
 }
 
-// took carries out what an answer came to.
-func (f *fetcher) took(effects []replica.FollowerEffects) {
+// took carries out what an answer came to, but for what is to be flushed alone.
+func (f *fetcher) took(effects []replica.FollowerEffects) *flushAlone {
+	alone := &flushAlone{b: f.b}
 	for i := range effects {
 		e := &effects[i]
 		if p := f.b.parts[e.Partition.ID()]; p != nil && p.Partition == e.Partition {
-			if e.FlushAlone {
-				p.log.FlushAlone()
-			}
 			f.b.carryOut(p, e.Effects)
+			if e.FlushAlone {
+				alone.add(p, e.Forget)
+			}
 		}
 	}
+	return alone
 }

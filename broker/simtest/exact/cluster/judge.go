@@ -39,11 +39,12 @@ import (
 //	                        topic of its name, say
 //	RefusedNeverAppended    what was refused before it was written is never read
 //	ImagesEqualAtOffset     brokers that have applied the same entries have the same image
+//	InSyncNotHeldBack       no throttle keeps records from a member of the ISR that is known as one
 //	LastCopyStays           the damaged replica that may be the last is not touched
 //	CleanRecovery, CleanSync, CleanDeletion, CleanStop
 //	                        no crash is taken for damage, no step fails without a fault
 //	Progress                when the faults end, everything gets its answer, and every
-//	                        replica is in its ISR again
+//	                        replica is in its ISR again, those that a throttle held back too
 //
 // judge is who checks them.
 type judge struct {
@@ -149,7 +150,7 @@ func (j *judge) decided(id replica.TopicIDPartition, topic string, old, p *metad
 		inSync = old.LastKnownELR
 	}
 	inSync = append(slices.Clone(inSync), old.ELR...)
-	if moved(old, p) {
+	if moved(old, p) && p.RecoveryState != metadata.Recovering { // else nobody led: the last of the ISR had left or died
 		inSync = append(inSync, p.ISR...) // the leader has just said who joins it
 	}
 	switch {

@@ -122,17 +122,14 @@ func (b *broker) advance(x *moving) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	x.unsettled += copied.Bytes
-	if copied.FlushWanted {
-		x.to.wantFlush()
-	}
+	x.unsettled += copied
 	most := x.tail
 	if x.settled >= moveTries {
 		most = 1 << 20
 	}
 	switch tail := x.move.TailBytes(); {
-	case (copied.Bytes >= x.piece || tail > most) && x.unsettled < moveSettleBytes:
-		return false, nil
+	case (copied >= x.piece || tail > most) && x.unsettled < moveSettleBytes:
+		return false, x.move.Flush(x.unsettled%2 == 0)
 	case tail+x.unsettled > most:
 		if tail <= most {
 			x.settled++

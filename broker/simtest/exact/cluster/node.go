@@ -22,6 +22,7 @@ type node struct {
 	recovering  bool // see RecoveredTailUnsynced
 	moving      bool // see MoveUnsynced
 	cleaning    bool // see CleanedUnsynced
+	alone       bool // see FlushAloneUnsynced
 	// marksStay are logs whose directories may have gone without their marks; see retire.
 	marksStay map[replica.TopicIDPartition]bool
 

@@ -40,6 +40,12 @@ func (b *broker) serveFetch(req *kmsg.FetchRequest, reply func(kmsg.Response)) {
 			})
 		}
 	}
+	for _, t := range req.ForgottenTopics {
+		for _, index := range t.Partitions {
+			r.Forgotten = append(r.Forgotten, fetchsession.Key{TopicID: t.TopicID, Partition: index})
+		}
+	}
+	r.Partitions = b.takenIn(&r)
 	f.session = b.sessions.NewContext(b.w.now, r)
 	if err := f.session.Err(); err != nil {
 		resp := req.ResponseKind().(*kmsg.FetchResponse)
@@ -89,12 +95,18 @@ func (f *parkedFetch) read(peek bool) (results []replica.FetchResult, enough boo
 		}
 		reader := &replica.Reader{
 			ReplicaID: f.req.ReplicaState.ID, BrokerEpoch: f.b.fetchersEpoch(f.req), Peek: peek, NoRoom: noRoom && !p.d.Full(),
+			OverQuota: f.b.overQuota, Served: left < int(f.req.MaxBytes)/2,
 		}
+		lacks := size == 0 && p.log != nil && want.FetchOffset < int64(p.log.LogEnd())
 		r, e := p.ReadRecords(f.b.w.now, reader, &replica.FetchPartition{
 			TopicIDPartition: p.id, CurrentLeaderEpoch: want.CurrentLeaderEpoch, FetchOffset: want.FetchOffset,
 			LastFetchedEpoch: want.LastFetchedEpoch, LogStartOffset: want.LogStartOffset, HighWatermark: want.HighWatermark,
 			Watch: f.b.w.watch(want), KnownHighWatermark: want.KnownHighWatermark, KnownLogStart: want.KnownLogStart,
 		}, min(int(want.MaxBytes), left), size == 0)
+		f.b.breakWithheld(p, reader, &r)
+		if lacks {
+			f.b.w.judge.sends(p, reader, &r)
+		}
 		f.b.carryOut(p, e)
 		if r.Records != nil {
 			size += r.Records.Len()
@@ -191,6 +203,7 @@ func (f *parkedFetch) answer(results []replica.FetchResult) {
 	resp.SessionID, resp.ErrorCode = id, kafkaerr.Code(err)
 	f.b.after(f.b.w.delay()/4, "records leave the disk", func() {
 		defer release(results)
+		f.countThrottled(results)
 		for i := range results {
 			if answers[i].Include && !f.include(resp, &answers[i], &results[i]) {
 				return // the connection breaks

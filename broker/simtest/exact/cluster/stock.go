@@ -43,7 +43,7 @@ func (j *judge) keeps(n *node, p *partition, v *verdicts, when string) {
 	}
 	j.owned(p, v, values)
 	start := int64(p.log.LogStart())
-	j.newest(p, v, values, when)
+	j.newest(p, v, values, int64(p.log.LogEnd()), when)
 	for _, o := range slices.Sorted(maps.Keys(v.promised)) {
 		if o >= start && values[o].ID != v.promised[o] {
 			if _, there := values[o]; !there && v.cleaned.MayMiss(o, o+1) {
@@ -188,6 +188,9 @@ func (w *world) unrest() string {
 				all = append(all, fmt.Sprintf("%s-%d on %d: high watermark %d, end %d", p.topic, p.id.Partition, n.id, p.HighWatermark(), p.log.LogEnd()))
 			}
 		}
+	}
+	if left := w.throttled(); left != "" {
+		all = append(all, left)
 	}
 	slices.Sort(all)
 	return strings.Join(all, "; ")

@@ -47,6 +47,8 @@ type Report struct {
 	Unclean, Lost, Diverged                                    int // elections; promises that they broke; times that a consumer was told so
 	Cleaned, Removed, Overtaken                                int // replicas; records that it took; cleanings that were given up
 	Forsaken                                                   int // of the elections: the last replica in sync was there, and damaged
+	Throttles, FlushedAlone                                    int // changes; flushes beside the group commits
+	Withheld, HeldBack, Forgotten                              int // times that a leader, a follower held replicas back; of which the session had them
 	Trace                                                      []string
 }
 
@@ -58,9 +60,10 @@ func (r Report) Faults() int {
 // String is one line.
 func (r Report) String() string {
 	return fmt.Sprintf("%d events, %d kills, %d power cuts, %d clean stops, %d pauses, %d cuts, %d new controllers, %d damaged replicas, %d full disks; "+
-		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed, %d handed over for lack of room, %d unclean elections, %d of them beside the last replica, damaged, %d promises lost, %d consumers sent back, %d cleanings (%d records removed, %d overtaken)",
+		"%d leaderships, %d ISR changes, %d truncations, %d times without a leader, %d reassigned, %d repaired, %d batches acknowledged, %d times given up, %d topics deleted, %d times not available, %d moved, %d moves resumed, %d handed over for lack of room, %d unclean elections, %d of them beside the last replica, damaged, %d promises lost, %d consumers sent back, %d cleanings (%d records removed, %d overtaken), %d changes of throttles, %d times withheld, %d times held back (%d in a session), %d flushed alone",
 		r.Events, r.Kills, r.PowerCuts, r.Stops, r.Pauses, r.Cuts, r.Controllers, r.Damaged, r.Full,
-		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed, r.HandedOver, r.Unclean, r.Forsaken, r.Lost, r.Diverged, r.Cleaned, r.Removed, r.Overtaken)
+		r.Leaders, r.ISRChanges, r.Truncations, r.Leaderless, r.Reassigned, r.Repaired, r.Acked, r.GivenUp, r.Deleted, r.NotAvailable, r.Moved, r.Resumed, r.HandedOver, r.Unclean, r.Forsaken, r.Lost, r.Diverged, r.Cleaned, r.Removed, r.Overtaken,
+		r.Throttles, r.Withheld, r.HeldBack, r.Forgotten, r.FlushedAlone)
 }
 
 // Add adds the counts of another run.
@@ -94,6 +97,11 @@ func (r *Report) Add(o Report) {
 	r.Cleaned += o.Cleaned
 	r.Removed += o.Removed
 	r.Overtaken += o.Overtaken
+	r.Throttles += o.Throttles
+	r.Withheld += o.Withheld
+	r.HeldBack += o.HeldBack
+	r.Forgotten += o.Forgotten
+	r.FlushedAlone += o.FlushedAlone
 }
 
 // world is one run.
@@ -113,6 +121,7 @@ type world struct {
 	net       network
 	quorum    quorum
 	cleanings cleanings
+	throttles throttles
 	producers []*producer
 	consumers []*consumer
 	numbered  int // producers so far
@@ -248,6 +257,7 @@ func newWorld(o Options) *world {
 	w.begin = w.now
 	w.plan = w.draw()
 	w.drawCleanings()
+	w.drawThrottles()
 	w.net.init(w)
 	w.judge.init(w)
 	for i := range w.plan.nodes {
@@ -268,6 +278,7 @@ func (w *world) start() {
 	}
 	w.after(20*w.plan.maxDelay, "fault", w.fault)
 	w.startCleanings()
+	w.startThrottles()
 }
 
 // node finds a node by its id.
@@ -343,6 +354,7 @@ func (w *world) settle() {
 			w.after(w.delay(), "start", n.start)
 		}
 	}
+	w.liftThrottles()
 	w.withoutRoom()
 	for {
 		w.calmDown(w.unrest)
