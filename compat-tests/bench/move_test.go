@@ -94,6 +94,7 @@ func (m *move) measure() {
 		begin = time.Now()
 		m.moveTo(to)
 		m.note(float64(bytes)/1e6/time.Since(begin).Seconds(), quiet, p.percentile(begin, 99))
+		pause(filesGone) // from where they were: a disk that is told of each block holds producers up
 	}
 	p.stop()
 	deleteTopics(m.b, m.subject, movedTopic) // its directory goes with the benchmark only

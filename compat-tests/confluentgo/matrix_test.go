@@ -7,3 +7,5 @@ import (
 )
 
 func TestMatrix(t *testing.T) { matrix.Run(t, matrix.ConfluentGo(), matrix.Go("confluent")) }
+
+func TestRacks(t *testing.T) { matrix.RunRacks(t, matrix.Go("confluent")) }

@@ -95,12 +95,19 @@ func Start(t testing.TB, settings ...string) *Broker {
 	return b
 }
 
+// given are the ports that FreePort has found in this process. Who was given one may not have
+// opened it yet.
+var given sync.Map
+
 // FreePort finds a free port outside the range from which the system picks ports for
 // outgoing connections: there a client that polls could connect to itself.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
 		port := 20000 + rand.IntN(12000)
+		if _, twice := given.LoadOrStore(port, true); twice {
+			continue
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			_ = l.Close() // it was only tried

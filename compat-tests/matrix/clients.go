@@ -53,6 +53,7 @@ func KafkaGo() Client {
 			"delete records":      "it has no DeleteRecords",
 			emptyBatches:          "it reads what follows several of them as their records, and asks for ever for what follows one that is alone in an answer",
 			staticMembers:         "its Reader has no group.instance.id",
+			inRack:                "its Reader tells its rack to the group alone",
 		},
 		Own: "a Writer asks for no acks by default; an empty value is read as null; after a lost connection the Reader commits again what is older",
 	}
@@ -65,7 +66,7 @@ func ConfluentGo() Client {
 
 // Kcat is the command line of librdkafka.
 func Kcat() Client {
-	cannot := map[string]string{"headers and times": "it gives all records of a run the same headers, and none a time"}
+	cannot := map[string]string{"headers and times": "it gives all records of a run the same headers, and none a time", inRack: "it stays at a follower that is gone, or is no replica any more, for five minutes (librdkafka 2.0)"}
 	for _, c := range administering() {
 		if c.name != "list topics" && c.name != "describe a topic" {
 			cannot[c.name] = "it has no command for it"
@@ -83,7 +84,7 @@ func ConfluentPython() Client {
 func KafkaPython() Client {
 	return Client{
 		Name: "kafka-python", Version: "3.0.12", Language: "Python", Pin: "kafka-python==3.0.12",
-		Own: "a member that joins while its metadata changes may wait for ever, with every request answered: the program asks for metadata before; poll raises now and then when the broker is away: the program polls again",
+		Own: "a member that joins while its metadata changes may wait for ever, with every request answered: the program asks for metadata before; poll raises now and then when the broker is away: the program polls again; of a replica that it is sent to and does not know it learns with its next metadata alone, after five minutes by default",
 	}
 }
 
@@ -94,6 +95,7 @@ func AIOKafka() Client {
 		Cannot: map[string]string{
 			"delete a group": "its admin client has no DeleteGroups",
 			staticMembers:    "it does not know that an instance can be fenced",
+			inRack:           "it does not tell its rack",
 		},
 		Own: "it alters configurations with the older request, which replaces all of a topic's",
 	}
@@ -106,6 +108,7 @@ func KafkaJS() Client {
 		Cannot: map[string]string{
 			staticMembers: "it has no group.instance.id",
 			emptyBatches:  "it asks for ever for what follows one that is alone in an answer",
+			inRack:        "it stays at a follower that its metadata has no more, for as long as metadata lasts, and begins again at what is committed when the follower is no replica any more",
 		},
 		Own: "it brings gzip only: the other codecs are plugged in, as its documentation says; a member asks for another coordinator only when its retries are used up, which takes 9 s by default",
 	}
@@ -115,7 +118,7 @@ func KafkaJS() Client {
 func Platformatic() Client {
 	return Client{
 		Name: "@platformatic/kafka", Language: "JavaScript", Version: "2.12.1", Pin: `"@platformatic/kafka": "2.12.1"`,
-		Cannot: map[string]string{staticMembers: "its commits do not carry the group.instance.id: of two members of one name, both go on"},
+		Cannot: map[string]string{staticMembers: "its commits do not carry the group.instance.id: of two members of one name, both go on", inRack: "it does not tell its rack when it fetches"},
 		Own: "acks that the producer was made with are not heeded, those of a send are; after a rebalance it reads and commits again what is older; " +
 			"when the broker was killed its stream may stop fetching for good, which is left out of the life of its group",
 	}
@@ -127,6 +130,9 @@ const (
 	staticMembers = "static members"
 )
 
+// inRack is what RunRacks shows: to read from a follower, and from the leader when that is gone.
+const inRack = "read in its rack"
+
 // emptyBatches are what compaction leaves of a producer's last batch.
 const emptyBatches = "batches without records"
 
@@ -135,7 +141,7 @@ func capabilityNames() (all []string) {
 	for _, c := range capabilities() {
 		all = append(all, c.name)
 	}
-	return append(all, groupLife, staticMembers)
+	return append(all, groupLife, staticMembers, inRack)
 }
 
 // Table is what the clients show, as Markdown.

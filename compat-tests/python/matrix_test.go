@@ -31,3 +31,11 @@ func TestConfluentMatrix(t *testing.T) {
 }
 
 func TestAIOKafkaMatrix(t *testing.T) { matrix.Run(t, matrix.AIOKafka(), program("aio_kafka.py")) }
+
+func TestKafkaPythonRacks(t *testing.T) {
+	matrix.RunRacks(t, program("kafka_python.py"))
+}
+
+func TestConfluentRacks(t *testing.T) {
+	matrix.RunRacks(t, program("confluent.py"))
+}

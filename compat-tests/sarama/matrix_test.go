@@ -7,3 +7,5 @@ import (
 )
 
 func TestMatrix(t *testing.T) { matrix.Run(t, matrix.Sarama(), matrix.Go("sarama")) }
+
+func TestRacks(t *testing.T) { matrix.RunRacks(t, matrix.Go("sarama")) }

@@ -23,6 +23,7 @@ type Command struct {
 	Idempotent bool              `json:"idempotent,omitempty"` // false: the library's default
 	Records    []Record          `json:"records,omitempty"`
 	From       string            `json:"from,omitempty"` // start, end, or milliseconds since 1970
+	Rack       string            `json:"rack,omitempty"` // of who consumes
 	Partitions int               `json:"partitions,omitempty"`
 	Count      int               `json:"count,omitempty"`
 	Configs    map[string]string `json:"configs,omitempty"`

@@ -104,7 +104,7 @@ func show(m *kafka.Message, out programs.Out) error {
 // consume assigns the partitions by hand; the library wants the name of a group all the
 // same.
 func consume(ctx context.Context, bootstrap string, c programs.Command, out programs.Out) error {
-	r, err := kafka.NewConsumer(&kafka.ConfigMap{"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": false})
+	r, err := kafka.NewConsumer(&kafka.ConfigMap{"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": false, "client.rack": c.Rack})
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func read(ctx context.Context, r *kafka.Consumer, count int, out programs.Out) (
 			n++
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("after %d records: %w", n, ctx.Err())
-		case !errors.As(err, &failed) || !failed.IsTimeout():
+		case !errors.As(err, &failed) || !failed.IsTimeout() && failed.Code() != kafka.ErrTransport: // a connection that is lost is made again
 			return nil, fmt.Errorf("after %d records: %w", n, err)
 		}
 	}

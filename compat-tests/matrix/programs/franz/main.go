@@ -107,7 +107,11 @@ func consume(ctx context.Context, bootstrap string, c programs.Command, out prog
 		}
 		from = from.AfterMilli(ms)
 	}
-	r, err := client(bootstrap, kgo.ConsumeTopics(c.Topic), kgo.ConsumeResetOffset(from))
+	options := []kgo.Opt{kgo.ConsumeTopics(c.Topic), kgo.ConsumeResetOffset(from)}
+	if c.Rack != "" { // else it asks a follower that is gone for half an hour
+		options = append(options, kgo.Rack(c.Rack), kgo.RecheckPreferredReplicaInterval(time.Second))
+	}
+	r, err := client(bootstrap, options...)
 	if err != nil {
 		return err
 	}

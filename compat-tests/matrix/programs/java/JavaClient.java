@@ -150,7 +150,11 @@ public final class JavaClient {
     }
 
     private void consume(JsonNode c) throws Exception {
-        try (KafkaConsumer<String, String> consumer = consumer(config())) {
+        Map<String, Object> config = config();
+        if (c.has("rack")) {
+            config.put("client.rack", c.get("rack").asText());
+        }
+        try (KafkaConsumer<String, String> consumer = consumer(config)) {
             List<TopicPartition> partitions = IntStream.range(0, c.get("partitions").asInt())
                 .mapToObj(p -> new TopicPartition(c.get("topic").asText(), p)).toList();
             consumer.assign(partitions);

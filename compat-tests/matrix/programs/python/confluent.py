@@ -1,7 +1,7 @@
 """Shows what confluent-kafka does, librdkafka with a face of Python (see package matrix)."""
 
 from confluent_kafka import (
-    OFFSET_BEGINNING, OFFSET_END, Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicCollection, TopicPartition,
+    OFFSET_BEGINNING, OFFSET_END, Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
@@ -48,6 +48,8 @@ def read(consumer, count):
         if m is None:
             continue
         if m.error():
+            if m.error().code() == KafkaError._TRANSPORT:  # a connection that is lost is made again
+                continue
             raise KafkaException(m.error())
         program.show(m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), m.headers())
         next_offsets[m.partition()] = m.offset() + 1
@@ -57,7 +59,9 @@ def read(consumer, count):
 
 def consume(bootstrap, c):
     # The partitions are assigned by hand; the library wants the name of a group all the same.
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, "client.rack": c.get("rack", ""),
+    })
     places = {"start": OFFSET_BEGINNING, "end": OFFSET_END}
     partitions = [TopicPartition(c["topic"], p, places.get(c["from"]) or int(c["from"])) for p in range(c["partitions"])]
     if c["from"] not in places:

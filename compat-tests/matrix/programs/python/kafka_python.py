@@ -43,7 +43,10 @@ def read(consumer, count):
 
 
 def consume(bootstrap, c):
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap)
+    config = {}
+    if "rack" in c:  # a replica that it is sent to, and does not know yet, it learns of with its next metadata only
+        config = {"client_rack": c["rack"], "metadata_max_age_ms": 1000}
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, **config)
     partitions = [TopicPartition(c["topic"], p) for p in range(c["partitions"])]
     consumer.assign(partitions)
     if c["from"] == "start":

@@ -98,7 +98,12 @@ func show(m *sarama.ConsumerMessage, out programs.Out) error {
 }
 
 func consume(ctx context.Context, bootstrap string, c programs.Command, out programs.Out) error {
-	client, err := sarama.NewClient([]string{bootstrap}, sarama.NewConfig())
+	config := sarama.NewConfig()
+	if c.Rack != "" {
+		config.RackID = c.Rack
+		config.Version = sarama.V2_3_0_0 // the first that asks for it
+	}
+	client, err := sarama.NewClient([]string{bootstrap}, config)
 	if err != nil {
 		return err
 	}
