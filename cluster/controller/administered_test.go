@@ -295,17 +295,11 @@ func (a *administered) place(tp topicPartition) {
 
 func (a *administered) inSync(tp topicPartition) {
 	p := tp.partition
-	req := kmsg.NewPtrAlterPartitionRequest()
-	req.Version, req.BrokerID, req.BrokerEpoch = 3, p.Leader, a.image.Broker(p.Leader).Epoch
-	part := kmsg.NewAlterPartitionRequestTopicPartition()
-	part.Partition, part.LeaderEpoch, part.PartitionEpoch = p.Index, p.LeaderEpoch, p.PartitionEpoch
+	var isr []kmsg.AlterPartitionRequestTopicPartitionNewEpochISR
 	for _, r := range p.Replicas {
 		if a.mayLead(tp, r) || r == p.Leader {
-			part.NewEpochISR = append(part.NewEpochISR, kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{BrokerID: r, BrokerEpoch: a.image.Broker(r).Epoch})
+			isr = append(isr, kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{BrokerID: r, BrokerEpoch: a.image.Broker(r).Epoch})
 		}
 	}
-	topic := kmsg.NewAlterPartitionRequestTopic()
-	topic.TopicID, topic.Partitions = tp.topic.ID, append(topic.Partitions, part)
-	req.Topics = append(req.Topics, topic)
-	a.commit(a.alterPartition(a.now, Call{Request: req}))
+	a.commit(a.alterPartition(a.now, Call{Request: asksForISR(a.image, tp, isr)}))
 }

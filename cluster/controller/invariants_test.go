@@ -148,21 +148,28 @@ func (w *walk) alter() string {
 		return "nothing"
 	}
 	p := tp.partition
-	req := kmsg.NewPtrAlterPartitionRequest()
-	req.Version, req.BrokerID, req.BrokerEpoch = 3, p.Leader, w.image.Broker(p.Leader).Epoch
-	part := kmsg.NewAlterPartitionRequestTopicPartition()
-	part.Partition, part.LeaderEpoch, part.PartitionEpoch = p.Index, p.LeaderEpoch, p.PartitionEpoch
+	var isr []kmsg.AlterPartitionRequestTopicPartitionNewEpochISR
 	for _, r := range p.Replicas {
 		if r != p.Leader && w.rng.IntN(3) == 0 {
 			continue
 		}
-		part.NewEpochISR = append(part.NewEpochISR, kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{BrokerID: r, BrokerEpoch: -1})
+		isr = append(isr, kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{BrokerID: r, BrokerEpoch: -1})
 	}
+	w.commit(w.alterPartition(w.now, Call{Request: asksForISR(w.image, tp, isr)}))
+	return "alter " + describePartition(tp.topic.Name, p)
+}
+
+// asksForISR is the request of a partition's leader that knows its state.
+func asksForISR(image *metadata.Image, tp topicPartition, isr []kmsg.AlterPartitionRequestTopicPartitionNewEpochISR) *kmsg.AlterPartitionRequest {
+	p := tp.partition
+	req := kmsg.NewPtrAlterPartitionRequest()
+	req.Version, req.BrokerID, req.BrokerEpoch = 3, p.Leader, image.Broker(p.Leader).Epoch
+	part := kmsg.NewAlterPartitionRequestTopicPartition()
+	part.Partition, part.LeaderEpoch, part.PartitionEpoch, part.NewEpochISR = p.Index, p.LeaderEpoch, p.PartitionEpoch, isr
 	topic := kmsg.NewAlterPartitionRequestTopic()
 	topic.TopicID, topic.Partitions = tp.topic.ID, append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
-	w.commit(w.alterPartition(w.now, Call{Request: req}))
-	return "alter " + describePartition(tp.topic.Name, p)
+	return req
 }
 
 // check looks at every partition after a step.
